@@ -1,0 +1,98 @@
+"""Random draws for worlds and tasks: a numpy generator, read in blocks because single draws cost a microsecond each."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+
+_BLOCK = 256
+_ID_ALPHABET = "abcdefghjkmnpqrstuvwxyz123456789"  # 32 characters: no i, l, o, 0, which are easy to misread
+
+
+class Draw:
+    """Small draws (an index, a choice, a date) from a `numpy.random.Generator`.
+
+    Two draws made from equally seeded generators give equal values in equal order; nothing global is touched.
+    """
+
+    __slots__ = ("_block", "_next", "rng")
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self._block: list[float] = []
+        self._next = _BLOCK
+
+    def unit(self) -> float:
+        """A float in [0, 1)."""
+        if self._next >= _BLOCK:
+            self._block = self.rng.random(_BLOCK).tolist()
+            self._next = 0
+        value = self._block[self._next]
+        self._next += 1
+        return value
+
+    def index(self, n: int) -> int:
+        """An integer in [0, n)."""
+        return int(self.unit() * n)
+
+    def integer(self, low: int, high: int) -> int:
+        """An integer in [low, high], both ends included."""
+        return low + int(self.unit() * (high - low + 1))
+
+    def chance(self, probability: float) -> bool:
+        """True with the given probability."""
+        return self.unit() < probability
+
+    def choice(self, options: Sequence[T]) -> T:
+        """One of the options, each as likely as the others."""
+        return options[int(self.unit() * len(options))]
+
+    def sample(self, options: Sequence[T], n: int) -> list[T]:
+        """`n` different positions of `options` (all of them where there are fewer), in random order."""
+        pool = list(options)
+        taken = []
+        for _ in range(min(n, len(pool))):
+            at = int(self.unit() * len(pool))
+            pool[at], pool[-1] = pool[-1], pool[at]
+            taken.append(pool.pop())
+        return taken
+
+    def shuffled(self, options: Sequence[T]) -> list[T]:
+        """All options in random order."""
+        return self.sample(options, len(options))
+
+    def amount(self, low: float, high: float) -> float:
+        """An amount of money in [low, high], in whole tenths so that it is easy to say."""
+        return round(low + self.unit() * (high - low), 1)
+
+    def date(self, today: str, first: int, last: int) -> str:
+        """An ISO date that lies `first` to `last` days after `today` (negative: before)."""
+        return day_after(today, self.integer(first, last))
+
+    def time(self, first: int = 8, last: int = 18) -> str:
+        """A time of day HH:MM on the half hour, from `first` o'clock to before `last` o'clock."""
+        half = self.integer(first * 2, last * 2 - 1)
+        return f"{half // 2:02d}:{'30' if half % 2 else '00'}"
+
+    def id(self, prefix: str) -> str:
+        """An id as created records have them: the prefix and five characters."""
+        return id_from(prefix, int(self.unit() * (1 << 25)))
+
+
+def id_from(prefix: str, number: int) -> str:
+    """The id whose five characters stand for the low 25 bits of `number`."""
+    a = _ID_ALPHABET
+    tail = a[number & 31] + a[number >> 5 & 31] + a[number >> 10 & 31] + a[number >> 15 & 31] + a[number >> 20 & 31]
+    return f"{prefix}_{tail}"
+
+
+@lru_cache(maxsize=65536)
+def day_after(today: str, days: int) -> str:
+    """The ISO date `days` days after the ISO date `today`."""
+    return (datetime.date.fromisoformat(today) + datetime.timedelta(days=days)).isoformat()

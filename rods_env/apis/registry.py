@@ -1,0 +1,272 @@
+"""Registered APIs and their tools: what a signature says, turned into a decoder, a JSON schema and typed ports."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import string
+import typing
+from typing import Any
+
+import msgspec
+
+from rods_env.apis.api import READ_SKILLS, SKILLS, Api, Record, State, Table, ToolSpec, World, tables_of
+from rods_env.errors import RodsError
+
+_STRICT = msgspec.json.Encoder()
+
+
+class Port(msgspec.Struct, frozen=True):
+    """A typed place where a value goes in (a parameter) or comes out (a field of a result).
+
+    Attributes:
+        name: the parameter's or field's name.
+        ref: the entity kind whose id it is, or "".
+        kind: the kind of plain value ("date"), or "".
+        words: values that synthesis may propose.
+        choices: the only values allowed, or ().
+        quote: whether a person would quote the value.
+        unit: what is said behind a number.
+        required: whether a call must give it.
+        default: the value when it is not given.
+        type: `str`, `int` or `float`.
+    """
+
+    name: str
+    ref: str = ""
+    kind: str = ""
+    words: tuple[Any, ...] = ()
+    choices: tuple[Any, ...] = ()
+    quote: bool = False
+    unit: str = ""
+    required: bool = True
+    default: Any = None
+    type: str = "str"
+
+    @property
+    def label(self) -> str:
+        """The name as a person says it: `order_id` is "order", `due_date` is "due date"."""
+        return self.name.removesuffix("_id").replace("_", " ")
+
+
+class Tool:
+    """One tool of a registered API.
+
+    Attributes:
+        name: the tool's name, unique among all registered APIs.
+        api: the class it belongs to.
+        spec: what the decorator was told (skill, ways to ask, errors).
+        params: its parameters, in order.
+        record: the type of the record, or of the rows, that it returns.
+        many: whether it returns a list.
+        fields: the fields of `record` as ports.
+        description: the first paragraph of the docstring.
+        schema: the OpenAI-style function schema.
+        reads: whether it leaves the world as it is.
+    """
+
+    def __init__(self, api: type[Api], name: str, function: Any) -> None:
+        self.api = api
+        self.name = name
+        self.function = function
+        self.spec: ToolSpec = function.__tool__
+        self.skill = self.spec.skill
+        self.reads = self.skill in READ_SKILLS
+        hints = typing.get_type_hints(function, include_extras=True)
+        returned = hints.pop("return", None)
+        self.many = typing.get_origin(returned) is list
+        self.record: type[Record] = typing.get_args(returned)[0] if self.many else returned  # type: ignore[assignment]
+        signature = inspect.signature(function)
+        given = [p for p in signature.parameters.values() if p.name != "self"]
+        self.params = tuple(_port(p.name, hints.get(p.name), p.default) for p in given)
+        self.by_name = {p.name: p for p in self.params}
+        self.description, self.param_docs = _docstring(function)
+        self._check(returned)
+        self.fields = fields_of(self.record)
+        arguments = msgspec.defstruct(
+            f"{name}_arguments",
+            [(p.name, hints[p.name]) if p.default is p.empty else (p.name, hints[p.name], p.default) for p in given],
+            frozen=True,
+            forbid_unknown_fields=True,
+        )
+        self._decoder = msgspec.json.Decoder(arguments)
+        self.schema = self._schema(arguments)
+
+    def decode(self, arguments: Any) -> tuple[Any, ...]:
+        """Checks the arguments, a JSON object as text, bytes or `msgspec.Raw`, and returns them in order.
+
+        Raises:
+            msgspec.ValidationError: with what was expected and what came.
+        """
+        try:
+            return msgspec.structs.astuple(self._decoder.decode(arguments))
+        except msgspec.ValidationError:
+            # 3 and 3.0 are the same number, but msgspec takes no float for an integer.
+            integers = [p.name for p in self.params if p.type == "int"]
+            loose = msgspec.json.decode(arguments) if integers else None
+            if not isinstance(loose, dict):
+                raise
+            for name in integers:
+                value = loose.get(name)
+                if isinstance(value, float) and value.is_integer():
+                    loose[name] = int(value)
+            return msgspec.structs.astuple(self._decoder.decode(_STRICT.encode(loose)))
+
+    def _check(self, returned: Any) -> None:
+        spec, where = self.spec, f"tool {self.name!r} of API {self.api.NAME!r}"
+        if spec.skill not in SKILLS:
+            raise RodsError(f"{where}: the skill must be one of {', '.join(SKILLS)}; it is {spec.skill!r}.")
+        if not (isinstance(self.record, type) and issubclass(self.record, Record)):
+            raise RodsError(f"{where}: it must return a Record or a list of a Record; it returns {returned!r}.")
+        if self.many != (spec.skill == "search"):
+            raise RodsError(f"{where}: a search returns a list, and nothing else does.")
+        if len(set(spec.ask)) < 3:
+            raise RodsError(f"{where}: expected at least three ways to ask for it; there are {len(set(spec.ask))}.")
+        if self.reads and not spec.rows:
+            raise RodsError(f"{where}: a read needs `rows`, the way a person refers to what it returns.")
+        if not self.reads and not spec.done:
+            raise RodsError(f"{where}: a write needs `done`, the sentence that tells what happened.")
+        required = {p.name for p in self.params if p.required}
+        for text in spec.ask:
+            named = placeholders(text)
+            if not named <= set(self.by_name) or not required <= named:
+                raise RodsError(f"{where}: {text!r} must name all of {sorted(required)} and only parameters.")
+        if not placeholders(spec.rows) <= set(self.by_name):
+            raise RodsError(f"{where}: rows={spec.rows!r} names something that is not a parameter.")
+        if not required <= placeholders(spec.rows) and self.reads:
+            raise RodsError(f"{where}: rows={spec.rows!r} must name all of {sorted(required)}.")
+        known = {f.name for f in msgspec.structs.fields(self.record)}
+        if not placeholders(spec.done) <= known:
+            raise RodsError(f"{where}: done={spec.done!r} may name only fields of {self.record.__name__}.")
+        missing = [p.name for p in self.params if not self.param_docs.get(p.name)]
+        if not self.description or missing:
+            raise RodsError(f"{where}: its docstring needs a first line and, under `Args:`, {missing or 'nothing more'}.")
+
+    def _schema(self, arguments: type) -> dict[str, Any]:
+        whole = msgspec.json.schema(arguments)
+        described = whole["$defs"][arguments.__name__]
+        properties = {name: dict(value) for name, value in described["properties"].items()}
+        for name, value in properties.items():
+            value["description"] = self.param_docs[name]
+        parameters = {"type": "object", "properties": properties, "required": described["required"],
+                      "additionalProperties": False}  # fmt: skip
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": parameters},
+        }
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name} of {self.api.NAME}: {self.skill}>"
+
+
+def placeholders(text: str) -> set[str]:
+    """The names in braces in a phrase."""
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+def fields_of(record: type[Record]) -> tuple[Port, ...]:
+    """The fields of a record as ports."""
+    hints = typing.get_type_hints(record, include_extras=True)
+    return tuple(_port(f.name, hints[f.name], inspect.Parameter.empty) for f in msgspec.structs.fields(record))
+
+
+def _port(name: str, annotation: Any, default: Any) -> Port:
+    if annotation is None:
+        raise RodsError(f"parameter {name!r} has no type annotation.")
+    info = msgspec.inspect.type_info(annotation)
+    extra: dict[str, Any] = {}
+    if isinstance(info, msgspec.inspect.Metadata):
+        extra, info = info.extra or {}, info.type
+    choices = tuple(info.values) if isinstance(info, msgspec.inspect.LiteralType) else ()
+    base = {"IntType": "int", "FloatType": "float"}.get(type(info).__name__, "str")
+    empty = default is inspect.Parameter.empty
+    return Port(
+        name, extra.get("ref", ""), extra.get("kind", ""), extra.get("words", ()), choices, extra.get("quote", False),
+        extra.get("unit", ""), empty, None if empty else default, base,
+    )  # fmt: skip
+
+
+def _docstring(function: Any) -> tuple[str, dict[str, str]]:
+    """The first paragraph and the lines under `Args:` of a Google-style docstring."""
+    text = inspect.getdoc(function) or ""
+    head, _, tail = text.partition("\nArgs:\n")
+    docs = {m[1]: m[2].strip() for m in re.finditer(r"^ {4}(\w+): (.+)$", tail, re.MULTILINE)}
+    return " ".join(head.split("\n\n")[0].split()), docs
+
+
+APIS: dict[str, type[Api]] = {}
+TOOLS: dict[str, Tool] = {}
+TABLES: dict[str, Table[Any]] = {}
+
+
+def register(api: type[Api]) -> type[Api]:
+    """Makes an API known. Adding one is a file with the class and this call.
+
+    Raises:
+        RodsError: if a name is taken, or a tool's declaration is incomplete (says which and what is missing).
+    """
+    if not api.NAME or api.NAME in APIS:
+        raise RodsError(f"expected a new API name on {api.__name__}; {api.NAME!r} is empty or taken.")
+    tools = {n: Tool(api, n, f) for n, f in vars(api).items() if hasattr(f, "__tool__")}
+    taken = sorted(set(tools) & set(TOOLS))
+    if taken or not tools:
+        raise RodsError(f"API {api.NAME!r}: tool names must be new and at least one; taken: {taken}.")
+    APIS[api.NAME] = api
+    TOOLS.update(tools)
+    TABLES.update({f"{api.NAME}.{name}": table for name, table in tables_of(api).items()})
+    return api
+
+
+def unregister(name: str) -> None:
+    """Forgets an API (for tests that add one)."""
+    api = APIS.pop(name)
+    for tool in [t for t in TOOLS.values() if t.api is api]:
+        del TOOLS[tool.name]
+    for table in tables_of(api):
+        del TABLES[f"{name}.{table}"]
+
+
+def check_apis(names: typing.Iterable[str]) -> tuple[str, ...]:
+    """The names in registered order, each once.
+
+    Raises:
+        RodsError: for a name that is not registered.
+    """
+    wanted = set(names)
+    unknown = sorted(wanted - set(APIS))
+    if unknown:
+        raise RodsError(f"unknown API {unknown[0]!r}; the registered ones are: {', '.join(APIS)}.")
+    return tuple(name for name in APIS if name in wanted)
+
+
+def tools_of(apis: typing.Iterable[str]) -> list[Tool]:
+    """The tools of the named APIs, in the order in which they stand in the code."""
+    wanted = set(check_apis(apis))
+    return [tool for tool in TOOLS.values() if tool.api.NAME in wanted]
+
+
+class Services:
+    """The APIs of one environment, over one `State`: runs calls.
+
+    Args:
+        world: the world to begin with. APIs whose tables it lacks have no instances here.
+    """
+
+    __slots__ = ("_instances", "state")
+
+    def __init__(self, world: World) -> None:
+        self.state = State(world)
+        self._instances = {name: api(self.state) for name, api in APIS.items()}
+
+    def run(self, tool: Tool, arguments: tuple[Any, ...]) -> Record | list[Record]:
+        """Runs a tool with decoded arguments.
+
+        Raises:
+            ToolError: when the tool refuses; the world is then as before.
+        """
+        before = self.state.world
+        try:
+            return tool.function(self._instances[tool.api.NAME], *arguments)  # type: ignore[no-any-return]
+        except BaseException:
+            self.state.world = before
+            raise
