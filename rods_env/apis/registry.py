@@ -6,6 +6,7 @@ import inspect
 import re
 import string
 import typing
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -164,6 +165,7 @@ def placeholders(text: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(text) if name}
 
 
+@lru_cache(maxsize=1024)
 def fields_of(record: type[Record]) -> tuple[Port, ...]:
     """The fields of a record as ports."""
     hints = typing.get_type_hints(record, include_extras=True)

@@ -457,7 +457,7 @@ class Shop(Api):
     def populate(cls, draw: Draw, cast: Cast, today: str, size: int) -> Iterator[Record]:
         customers = [Customer(draw.id("cus"), p.name, p.email, draw.choice(CITIES)) for p in cast.people[:4]]
         products = [
-            Product(draw.id("pro"), item, category, draw.amount(5, 90), draw.integer(0, 20))
+            Product(draw.id("pro"), item, category, draw.amount(3, 90), draw.integer(0, 20))
             for category in draw.sample(tuple(CATEGORIES), min(2 + size, 6))
             for item in draw.sample(CATEGORIES[category], 3 if size == 1 else 5)
         ]
@@ -472,7 +472,7 @@ class Shop(Api):
                     draw.date(today, -60, -1), status,
                 )  # fmt: skip
             for _ in range(1 + draw.index(3 * size)):
-                yield Voucher(draw.id("vou"), customer.id, draw.amount(2, 12), draw.date(today, 5, 90))
+                yield Voucher(draw.id("vou"), customer.id, draw.amount(2, 15), draw.date(today, 5, 90))
         reviews = ("It does what it should.", "I would buy it again.", "Not what I hoped for.", "Good for the price.")
         for product in draw.sample(products, 3 * size):
             for author in draw.sample(cast.people, 2 + draw.index(2)):
