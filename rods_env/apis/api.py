@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 import immutables
@@ -72,7 +73,7 @@ class Trace:
     def __init__(self) -> None:
         self.reads: set[tuple[str, str]] = set()
         self.writes: set[tuple[str, str]] = set()
-        self.former: dict[tuple[str, str], list[Record]] = {}
+        self.former: dict[tuple[str, str], tuple[Record, ...]] = {}
 
     def next_call(self) -> None:
         """Forgets reads and writes, keeps former rows: the next call is traced on its own."""
@@ -186,7 +187,8 @@ class Table(Generic[R]):
             state.trace.writes.add((self.name, key))
             former = rows.get(key)
             if former is not None:
-                state.trace.former.setdefault((self.name, key), []).append(former)
+                cell = (self.name, key)
+                state.trace.former[cell] = (*state.trace.former.get(cell, ()), former)
         rows = rows.delete(key) if row is None else rows.set(key, row)
         state.world = World(world.now, world.tables.set(self.name, rows))
 
@@ -262,6 +264,7 @@ class Api:
         raise NotImplementedError(f"{cls.__name__}.populate")
 
 
+@lru_cache(maxsize=64)
 def tables_of(api: type[Api]) -> dict[str, Table[Any]]:
     """The tables that an API class declares, by attribute name."""
     return {name: value for name, value in vars(api).items() if isinstance(value, Table)}

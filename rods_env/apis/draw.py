@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -55,12 +54,18 @@ class Draw:
 
     def sample(self, options: Sequence[T], n: int) -> list[T]:
         """`n` different positions of `options` (all of them where there are fewer), in random order."""
+        size = len(options)
+        if n * 8 < size:  # few out of many: drawing again when a position comes twice is cheaper than a copy
+            chosen: dict[int, None] = {}
+            while len(chosen) < n:
+                chosen[int(self.unit() * size)] = None
+            return [options[at] for at in chosen]
         pool = list(options)
         taken = []
-        for _ in range(min(n, len(pool))):
-            at = int(self.unit() * len(pool))
-            pool[at], pool[-1] = pool[-1], pool[at]
-            taken.append(pool.pop())
+        for left in range(size, size - min(n, size), -1):
+            at = int(self.unit() * left)
+            taken.append(pool[at])
+            pool[at] = pool[left - 1]
         return taken
 
     def shuffled(self, options: Sequence[T]) -> list[T]:
@@ -85,14 +90,22 @@ class Draw:
         return id_from(prefix, int(self.unit() * (1 << 25)))
 
 
+_PAIRS = tuple(a + b for a in _ID_ALPHABET for b in _ID_ALPHABET)
+
+
 def id_from(prefix: str, number: int) -> str:
     """The id whose five characters stand for the low 25 bits of `number`."""
-    a = _ID_ALPHABET
-    tail = a[number & 31] + a[number >> 5 & 31] + a[number >> 10 & 31] + a[number >> 15 & 31] + a[number >> 20 & 31]
-    return f"{prefix}_{tail}"
+    return f"{prefix}_{_PAIRS[number & 1023]}{_PAIRS[number >> 10 & 1023]}{_ID_ALPHABET[number >> 20 & 31]}"
 
 
-@lru_cache(maxsize=65536)
+_FIRST_DAY = datetime.date(2020, 1, 1)
+_DAYS = tuple((_FIRST_DAY + datetime.timedelta(days=n)).isoformat() for n in range(366 * 16))
+_DAY_NUMBER = {day: n for n, day in enumerate(_DAYS)}
+
+
 def day_after(today: str, days: int) -> str:
-    """The ISO date `days` days after the ISO date `today`."""
+    """The ISO date `days` days after the ISO date `today` (a table covers 2020 to 2035: worlds need many dates)."""
+    number = _DAY_NUMBER.get(today)
+    if number is not None and 0 <= number + days < len(_DAYS):
+        return _DAYS[number + days]
     return (datetime.date.fromisoformat(today) + datetime.timedelta(days=days)).isoformat()

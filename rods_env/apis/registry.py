@@ -258,7 +258,7 @@ class Services:
 
     def __init__(self, world: World) -> None:
         self.state = State(world)
-        self._instances = {name: api(self.state) for name, api in APIS.items()}
+        self._instances: dict[str, Api] = {}  # made when first called: most tasks use two of the APIs
 
     def run(self, tool: Tool, arguments: tuple[Any, ...]) -> Record | list[Record]:
         """Runs a tool with decoded arguments.
@@ -267,8 +267,11 @@ class Services:
             ToolError: when the tool refuses; the world is then as before.
         """
         before = self.state.world
+        api = self._instances.get(tool.api.NAME)
+        if api is None:
+            api = self._instances[tool.api.NAME] = tool.api(self.state)
         try:
-            return tool.function(self._instances[tool.api.NAME], *arguments)  # type: ignore[no-any-return]
+            return tool.function(api, *arguments)  # type: ignore[no-any-return]
         except BaseException:
             self.state.world = before
             raise

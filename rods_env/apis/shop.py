@@ -84,7 +84,7 @@ class Shipment(Record, frozen=True):
 
     order_id: OrderId
     city: City
-    arrives: Date
+    arrival_date: Date
 
 
 class Refund(Record, frozen=True):
@@ -187,7 +187,7 @@ class Shop(Api):
 
     @tool(
         "search",
-        ask=("show me {customer_id}'s orders", "list the orders of {customer_id}", "tell me which orders {customer_id} placed"),
+        ask=("show me {customer_id}'s orders", "list the orders of {customer_id}", "tell me what is on {customer_id}'s list of orders"),
         rows="{customer_id}'s ~",
     )
     def list_orders(self, customer_id: CustomerId) -> list[Order]:
@@ -201,7 +201,7 @@ class Shop(Api):
 
     @tool(
         "search",
-        ask=("show me {customer_id}'s vouchers", "tell me which vouchers {customer_id} still has", "list the vouchers of {customer_id}"),
+        ask=("show me {customer_id}'s vouchers", "go through {customer_id}'s vouchers", "list the vouchers of {customer_id}"),
         rows="{customer_id}'s ~",
     )
     def list_vouchers(self, customer_id: CustomerId) -> list[Voucher]:
@@ -244,7 +244,7 @@ class Shop(Api):
             raise ToolError("not_shipped", f"Order {order_id} is {order.status}; only shipped orders can be tracked.")
         city = self.customers[order.customer_id].city
         hub = city if order.status == "delivered" else CITIES[(CITIES.index(city) + len(order.item)) % len(CITIES)]
-        return Shipment(order_id=order_id, city=hub, arrives=day_after(order.placed, 9))
+        return Shipment(order_id=order_id, city=hub, arrival_date=day_after(order.placed, 9))
 
     @tool(
         "compute",
@@ -273,7 +273,7 @@ class Shop(Api):
         ask=(
             "order {quantity} pieces of {product_id} for {customer_id}",
             "place an order over {quantity} pieces of {product_id} for {customer_id}",
-            "buy {quantity} pieces of {product_id} in the name of {customer_id}",
+            "put {quantity} pieces of {product_id} on a new order for {customer_id}",
         ),
         done="{quantity} pieces of the {item} are on order.",
         errors=("out_of_stock",),

@@ -1,0 +1,146 @@
+"""Dependency graphs: derived from what calls really read, wrote and returned; compared up to isomorphism with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rods_env.apis.registry import Port
+from rods_env.tasks.replay import Cell, Step
+from rods_env.tasks.text import is_said
+from rods_env.tasks.task import Kind, Task
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Edges = dict[tuple[int, int], str]
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """What a variant keeps. Equal profiles are necessary for isomorphism; `isomorphic` decides.
+
+    Attributes:
+        kind: the kind of task.
+        calls: the number of gold calls in each turn.
+        depth: the number of calls on the longest path of the graph.
+        digest: Weisfeiler-Lehman hash of the graph with skills, turns, spokenness and edge kinds as labels.
+    """
+
+    kind: Kind
+    calls: tuple[int, ...]
+    depth: int
+    digest: str
+
+
+def source_of(port: Port, value: Any, steps: Sequence[Step]) -> int | None:
+    """The first call whose result holds the value in a field of the same reference or kind."""
+    for index, step in enumerate(steps):
+        for field in step.tool.fields:
+            if field.ref == port.ref and field.kind == port.kind and (port.ref or port.kind):
+                name = field.name
+                for row in step.rows:
+                    if getattr(row, name) == value:
+                        return index
+    return None
+
+
+def data_sources(
+    step: Step, arguments: dict[str, Any], earlier: Sequence[Step], text: str, year: str
+) -> dict[str, int | None]:
+    """For each argument the call whose result it came out of, or None where the text gives it.
+
+    An argument that stands neither in the text nor in an earlier result is left out: `validate` reports those.
+    """
+    sources: dict[str, int | None] = {}
+    for name, value in arguments.items():
+        port = step.tool.by_name[name]
+        if is_said(port, value, text, year):
+            sources[name] = None
+        else:
+            source = source_of(port, value, earlier)
+            if source is not None:
+                sources[name] = source
+    return sources
+
+
+def state_sources(step: Step, last_writer: dict[Cell, int]) -> set[int]:
+    """The calls that last wrote what this call read or wrote."""
+    return {last_writer[cell] for cell in step.reads | step.writes if cell in last_writer}
+
+
+def edges_of(task: Task) -> Edges:
+    """The edges of a task's dependency graph, (earlier call, later call) to kind.
+
+    `data`: an argument of the later call came out of the earlier one's result, and no text gave it.
+    `state`: the later call read or wrote a row that the earlier one was the last to write (and there is no data edge).
+    """
+    edges: Edges = {}
+    steps = task.gold.steps
+    last_writer: dict[Cell, int] = {}
+    texts, said = [], ""
+    for turn in task.turns:
+        said += turn.message + "\n"
+        texts.append(said)
+    for index, (step, call) in enumerate(zip(steps, task.calls, strict=True)):
+        text = texts[task.turn_of_call[index]]
+        for source in state_sources(step, last_writer):
+            edges[source, index] = "state"
+        for found in data_sources(step, call.arguments, steps[:index], text, task.world.now[:4]).values():
+            if found is not None:
+                edges[found, index] = "data"
+        for cell in step.writes:
+            last_writer[cell] = index
+    return edges
+
+
+def depth_of(n: int, edges: Edges) -> int:
+    """The number of calls on the longest path; the calls stand in topological order."""
+    depth = [1] * n
+    for source, target in sorted(edges, key=lambda edge: edge[1]):
+        depth[target] = max(depth[target], depth[source] + 1)
+    return max(depth, default=0)
+
+
+def dependency_graph(task: Task) -> nx.DiGraph:
+    """A `networkx.DiGraph` with a node for each gold call, numbered in order.
+
+    Node attributes: `tool`, `skill`, `turn`, `spoken`, and `label`, the three that a variant keeps. Edge attribute:
+    `kind`, "data" or "state".
+    """
+    import networkx as nx  # 0.2 s, and playing needs no graph
+
+    graph = nx.DiGraph()
+    for index, (call, step) in enumerate(zip(task.calls, task.gold.steps, strict=True)):
+        turn, skill = task.turn_of_call[index], step.tool.skill
+        label = f"{skill} {turn} {'spoken' if call.spoken else 'unspoken'}"
+        graph.add_node(index, tool=call.tool, skill=skill, turn=turn, spoken=call.spoken, label=label)
+    for (source, target), kind in sorted(edges_of(task).items()):
+        graph.add_edge(source, target, kind=kind)
+    return graph
+
+
+def profile_of(task: Task) -> Profile:
+    """The profile of a task."""
+    import networkx as nx
+
+    edges: Edges = {(u, v): kind for u, v, kind in task.graph.edges(data="kind")}
+    digest = nx.weisfeiler_lehman_graph_hash(task.graph, node_attr="label", edge_attr="kind") if task.calls else ""
+    return Profile(task.kind, tuple(len(t.calls) for t in task.turns), depth_of(len(task.calls), edges), digest)
+
+
+def isomorphic(a: Task, b: Task) -> bool:
+    """Whether two tasks have the same profile: graphs equal up to isomorphism with labels, calls per turn, and kind."""
+    import networkx as nx
+
+    if a.profile != b.profile:
+        return False
+    return bool(
+        nx.is_isomorphic(
+            a.graph,
+            b.graph,
+            node_match=lambda u, v: u["label"] == v["label"],
+            edge_match=lambda u, v: u["kind"] == v["kind"],
+        )
+    )

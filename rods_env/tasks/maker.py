@@ -1,0 +1,130 @@
+"""Makes tasks: a shape drawn wish by wish and tried at once in a world, or a given shape filled; then told and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rods_env.apis.draw import Draw
+from rods_env.apis.registry import Tool, check_apis, tools_of
+from rods_env.apis.worlds import WorldStock
+from rods_env.errors import SynthesisError
+from rods_env.tasks.graph import edges_of
+from rods_env.tasks.phrasing import Narrator
+from rods_env.tasks.shapes import Node, Shape, ShapeSketch
+from rods_env.tasks.synthesis import Placed, Planner, assign_tools, wire
+from rods_env.tasks.task import Call, Kind, Task, Turn, make_task
+
+_MAX_ROWS = 9  # a longer list is not something to choose from, except in a long context
+_MAX_ROWS_LONG = 60
+
+
+def draw_task(
+    draw: Draw,
+    apis: Sequence[str],
+    stock: WorldStock,
+    *,
+    turns: int,
+    chatty: float = 0.25,
+    max_calls: int = 14,
+    prefer: frozenset[str] = frozenset(),
+    offered: Sequence[str] = (),
+) -> Task:
+    """A task of a new shape, drawn along the type graph. Each wish is tried in the world before the next is drawn.
+
+    Args:
+        draw: the source of chance.
+        apis: the APIs whose tools may be used.
+        stock: where worlds come from; a stock of larger worlds makes long contexts.
+        turns: how many turns.
+        chatty: the probability of one more wish in the same turn.
+        max_calls: the most calls in all.
+        prefer: names of tools to choose first.
+        offered: further APIs that are offered and not needed.
+
+    Raises:
+        SynthesisError: when no task was found; `reason` says where it failed.
+    """
+    every = check_apis((*apis, *offered))
+    world, cast = stock.get(every)
+    sketch = ShapeSketch(draw, tools_of(apis), prefer)
+    planner = Planner(world, cast, draw, max_rows=_MAX_ROWS if stock.size == 1 else _MAX_ROWS_LONG)
+    for turn in range(turns):
+        wishes = 1
+        while wishes < 3 and draw.chance(chatty):
+            wishes += 1
+        for number in range(wishes):
+            if not any(_wish(sketch, planner, turn) for _ in range(6)) and number == 0:
+                raise SynthesisError("no wish could be fulfilled.", reason="plan")
+        if len(planner.placed) > max_calls:
+            raise SynthesisError(f"the drawn shape has more than {max_calls} calls.", reason="shape")
+    data = frozenset((u, v) for v, p in enumerate(sketch.planned) for u in p.parents)
+    return _told(planner, Shape(tuple(planner.nodes), data), draw, every)
+
+
+def _wish(sketch: ShapeSketch, planner: Planner, turn: int) -> bool:
+    size = len(sketch.planned)
+    if not sketch.wish(turn):
+        return False
+    plans = list(planner.plans[:size])
+    for planned in sketch.planned[size:]:
+        plan = wire(planned.tool, planned.spoken, planned.parents, plans, sketch.draw)
+        if plan is None:
+            del sketch.planned[size:]
+            return False
+        plans.append(plan)
+    nodes = [Node(p.tool.skill, p.turn, p.spoken) for p in sketch.planned[size:]]
+    if planner.wish(nodes, plans[size:]):
+        return True
+    del sketch.planned[size:]
+    return False
+
+
+def realize(
+    shape: Shape,
+    draw: Draw,
+    apis: Sequence[str],
+    stock: WorldStock,
+    *,
+    hints: Sequence[Tool] = (),
+    offered: Sequence[str] = (),
+) -> Task:
+    """A task of the given shape.
+
+    Args:
+        shape: the structure.
+        draw: the source of chance.
+        apis: the APIs whose tools may be used.
+        stock: where worlds come from.
+        hints: a tool for each node; chosen to fit the type graph when not given.
+        offered: further APIs that are offered and not needed.
+
+    Raises:
+        SynthesisError: when no task was found; `reason` says where it failed.
+    """
+    every = check_apis((*apis, *offered))
+    plans = assign_tools(shape, tools_of(apis), draw, hints)
+    world, cast = stock.get(every)
+    planner = Planner(world, cast, draw, max_rows=_MAX_ROWS if stock.size == 1 else _MAX_ROWS_LONG)
+    planner.fill(shape, plans)
+    return _told(planner, shape, draw, every)
+
+
+def _told(planner: Planner, shape: Shape, draw: Draw, apis: tuple[str, ...]) -> Task:
+    placed, world = planner.placed, planner.world
+    messages = Narrator(placed, planner.cast.user, draw, planner.year).messages()
+    turns = tuple(
+        Turn(text, tuple(_call(p) for p in placed if p.turn == number), mentions=mentions)
+        for number, (text, mentions) in enumerate(messages)
+    )
+    kind: Kind = "base" if planner.max_rows == _MAX_ROWS else "long_context"
+    task = make_task(kind, apis, turns, world)
+    edges = edges_of(task)
+    if {pair for pair, edge in edges.items() if edge == "data"} != shape.data:
+        raise SynthesisError("the text gives a value that should be looked up.", reason="edges")
+    if shape.state is not None and {pair for pair, edge in edges.items() if edge == "state"} != shape.state:
+        raise SynthesisError("other calls depend on each other than in the shape.", reason="edges")
+    return task
+
+
+def _call(placed: Placed) -> Call:
+    return Call(placed.tool.name, placed.arguments, placed.spoken)

@@ -1,0 +1,242 @@
+"""What the user says: all turns together, with one cast and one story, from the calls that were planned.
+
+A phrase for an argument is built from where its value came from. A value out of the user's head is said; an entity that
+the story has mentioned is "it", "that order" or a name; one that has to be found is described by the phrase of the
+search that finds it ("my latest order"), whose own arguments are phrased in the same way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from rods_env.apis.draw import Draw
+from rods_env.apis.lexicon import Person
+from rods_env.apis.registry import Port, fields_of
+from rods_env.errors import SynthesisError
+from rods_env.tasks.picks import picks
+from rods_env.tasks.synthesis import Placed, Source
+from rods_env.tasks.task import Mention
+from rods_env.tasks.text import say
+
+_SLOT = re.compile(r"\{(\w+)\}('s\b)?")
+_OWNED = re.compile(r"'s ((?:(?!(?:to|on|for|from|with|in|at|and|by|because|about|of|under|into|as)\b)[\w~-]+ ?)+)")
+_PARTICLE = re.compile(r"\b(?:away|down|off|up|out|back|over|aside) $")
+_REQUESTS = (
+    "Please {}.", "Could you {}?", "Can you {}?", "{}, please.", "I'd like you to {}.", "Please {}.", "Would you {}?",
+)  # fmt: skip
+_OPENERS = ("", "", "", "Thanks. ", "Great. ", "Good. ", "All right. ", "Thank you. ", "Okay. ", "Perfect. ")
+_GREETINGS = ("Hi, {} here. ", "Hello, this is {}. ", "Hi, this is {}. ", "Good morning, {} here. ", "Hello, my name is {}. ")
+
+
+def noun_of(row: Any) -> str:
+    """The noun for an entity: what its type declares, or the kind of its id with spaces."""
+    first = fields_of(type(row))[0]
+    return type(row).NOUN or (first.ref or type(row).__name__.lower()).replace("_", " ")
+
+
+class Narrator:
+    """Tells a plan as messages of one user.
+
+    Args:
+        placed: the planned calls.
+        user: the person who speaks.
+        draw: the source of chance.
+        year: the current year.
+    """
+
+    def __init__(self, placed: Sequence[Placed], user: Person, draw: Draw, year: str) -> None:
+        self.placed = placed
+        self.user = user
+        self.draw = draw
+        self.year = year
+        self.known: dict[str, str] = {}  # id of a mentioned entity to its noun, the latest last
+        self.told: set[int] = set()  # calls whose results the story has shown or described
+        self.last_list: int | None = None
+        self.focus: str | None = None  # the entity that "it" would mean
+        self.mentions: list[Mention] = []
+        self.introduced = False
+        self.no_it = False  # "call it off", but never "call off it"
+
+    def messages(self) -> list[tuple[str, tuple[Mention, ...]]]:
+        """The message of each turn with its references.
+
+        Raises:
+            SynthesisError: `phrasing`, when something cannot be said without being ambiguous or clumsy.
+        """
+        turns = self.placed[-1].turn + 1
+        found = []
+        for turn in range(turns):
+            self.mentions = []
+            clauses = [self._clause(i) for i, p in enumerate(self.placed) if p.turn == turn and p.spoken]
+            found.append((self._sentences(clauses, turn), tuple(self.mentions)))
+        if self.introduced:
+            found[0] = (self.draw.choice(_GREETINGS).format(self.user.name) + found[0][0], found[0][1])
+        for text, _ in found:
+            if len(text) > 480 or text.count(" of ") > 5:
+                raise SynthesisError("a message became too long to be said.", reason="phrasing")
+        return found
+
+    def _sentences(self, clauses: list[str], turn: int) -> str:
+        draw = self.draw
+        opener = draw.choice(_OPENERS) if turn else ""
+        if len(clauses) == 1:
+            return opener + _sentence(draw.choice(_REQUESTS), clauses[0])
+        if len(clauses) == 2 and draw.chance(0.5):
+            return opener + _sentence(draw.choice(_REQUESTS), " and ".join(clauses))
+        parts = [_sentence(draw.choice(_REQUESTS), clauses[0])]
+        for number, clause in enumerate(clauses[1:], 2):
+            link = draw.choice(("After that, please {}.", "Then {}, please.", "And please {}.")) if number < len(clauses) else (
+                draw.choice(("Then please {}.", "And {}, please.", "Then {}.", "After that, {}."))
+            )  # fmt: skip
+            parts.append(_sentence(link, clause))
+        return opener + " ".join(parts)
+
+    def _clause(self, index: int) -> str:
+        placed = self.placed[index]
+        text = self._fill(index, placed.clause)
+        self.told.add(index)
+        row = placed.step.rows[0]
+        if placed.tool.many:
+            self.last_list = index
+            self.focus = None
+        elif (key := _id(row)) and (placed.tool.skill == "create" or type(row).CALLED or key not in self.known):
+            self._mention(key, noun_of(row))
+        return text
+
+    def _fill(self, index: int, template: str) -> str:
+        """The template with a phrase for each slot. A long owner goes behind: "the orders of the one who …"."""
+        placed, out, end = self.placed[index], "", 0
+        for match in _SLOT.finditer(template):
+            if match.start() < end:
+                continue
+            out += template[end : match.start()]
+            self.no_it = bool(_PARTICLE.search(out))
+            phrase = self._argument(index, placed.tool.by_name[match[1]])
+            end = match.end()
+            if not match[2]:
+                out += phrase
+                continue
+            owned = _OWNED.match(template, match.end(1) + 1)
+            if phrase in ("me", "it"):
+                out += {"me": "my", "it": "its"}[phrase]
+            elif len(phrase.split()) <= 3 or not owned:
+                out += phrase + "'s"
+            else:
+                out += f"the {owned[1].rstrip()} of {phrase}" + (" " if owned[1].endswith(" ") else "")
+                end = owned.end()
+        return out + template[end:]
+
+    def _argument(self, index: int, port: Port) -> str:
+        placed = self.placed[index]
+        source = placed.sources.get(port.name)
+        if source is None:
+            return self._said(index, port, placed.arguments[port.name])
+        row = source.row
+        own = source.field == "id"
+        if own or (port.kind == "email" and type(row).CALLED):
+            return self._entity(index, port, source)
+        field = next(f for f in fields_of(type(row)) if f.name == source.field)
+        if _id(row):
+            if row.id in self.known and self.focus == row.id:
+                return f"its {field.label}"
+            return f"the {field.label} of {self._entity(index, port, source)}"
+        if source.call in self.told:
+            return f"that {field.label}"
+        self.told.add(source.call)
+        phrase = self._fill(source.call, self.placed[source.call].tool.spec.rows)
+        return phrase if self.placed[source.call].tool.skill == "compute" else f"the {field.label} of {phrase}"
+
+    def _said(self, index: int, port: Port, value: Any) -> str:
+        if port.kind == "person" and value == self.user.name and not self.placed[index].spoken:
+            self.introduced = True
+            return "me"
+        return say(port, value, self.year)
+
+    def _entity(self, index: int, port: Port, source: Source) -> str:
+        row, parent = source.row, self.placed[source.call]
+        key, noun = row.id, noun_of(row)
+        if getattr(row, "name", None) == self.user.name and type(row).CALLED == "{name}":
+            self._introduce(source, index)
+            return "me"
+        if key in self.known:
+            again = self._again(row, key, noun)
+            if again:
+                return self._note(index, port, again, source, "again", key, noun)
+        if parent.tool.many:
+            return self._one_of(index, port, source, key, noun)
+        if parent.tool.reads and not parent.spoken and source.call not in self.told:
+            self.told.add(source.call)
+            phrase = self._fill(source.call, parent.tool.spec.rows).replace("~", noun)
+            return self._note(index, port, phrase, source, "only", key, noun)
+        if key in self.known:
+            raise SynthesisError(f"{noun} {key} cannot be told from others that were mentioned.", reason="ambiguous")
+        phrase = f"the new {noun}" if parent.tool.skill == "create" else f"that {noun}"
+        return self._note(index, port, phrase, source, "only", key, noun)
+
+    def _introduce(self, source: Source, index: int) -> None:
+        """ "me" needs no describing, but what finds me must be known: my name, said in the greeting."""
+        parent = self.placed[source.call]
+        if parent.tool.many:
+            raise SynthesisError("the user is one row of a list.", reason="phrasing")
+        for name in parent.arguments:
+            if parent.tool.by_name[name].kind == "person" and not parent.spoken:
+                self.introduced = True
+            elif source.call not in self.told:
+                raise SynthesisError("what finds the user is not a name.", reason="phrasing")
+        self.told.add(source.call)
+
+    def _again(self, row: Any, key: str, noun: str) -> str:
+        """A phrase for an entity that was mentioned before, or "" where none would be clear."""
+        if type(row).CALLED:
+            said = {f.name: say(f, getattr(row, f.name), self.year).strip('"') for f in fields_of(type(row))}
+            self.focus = None
+            return type(row).CALLED.format(**said)
+        if self.focus == key and not self.no_it and self.draw.chance(0.6):
+            return "it"
+        latest = [k for k, n in self.known.items() if n == noun][-1]
+        return f"that {noun}" if latest == key else ""
+
+    def _one_of(self, index: int, port: Port, source: Source, key: str, noun: str) -> str:
+        parent, row = self.placed[source.call], source.row
+        options = picks(parent.step.rows, row, self.year)
+        if not options:
+            raise SynthesisError(f"nothing tells this {noun} from the others.", reason="ambiguous")
+        pick, phrase = self.draw.choice(options)
+        if source.call in self.told and parent.spoken:
+            if pick == "only":
+                text = f"that {noun}"
+            elif self.last_list == source.call and "~" in phrase:
+                text = "the " + phrase.replace("~", "one")
+            else:
+                if [n for i, p in enumerate(self.placed) if i in self.told and p.tool.many and i > source.call
+                        for n in [p.tool.record] if n is parent.tool.record]:  # fmt: skip
+                    raise SynthesisError("two lists of the same kind were shown.", reason="ambiguous")
+                text = "the " + phrase.replace("~", noun)
+        else:
+            self.told.add(source.call)
+            rows = parent.tool.spec.rows.replace("~", phrase.replace("~", noun))
+            text = self._fill(source.call, rows)
+        return self._note(index, port, text, source, pick, key, noun)
+
+    def _note(self, index: int, port: Port, text: str, source: Source, pick: str, key: str, noun: str) -> str:
+        self.mentions.append(Mention(index, port.name, text, source.call, pick))
+        self._mention(key, noun)
+        return text
+
+    def _mention(self, key: str, noun: str) -> None:
+        self.known.pop(key, None)
+        self.known[key] = noun
+        self.focus = key
+
+
+def _id(row: Any) -> str:
+    return getattr(row, "id", "")
+
+
+def _sentence(frame: str, clause: str) -> str:
+    text = frame.format(clause)
+    if text.endswith('.".'):  # a quoted sentence ends the request: one full stop is enough
+        text = text[:-1]
+    return text[0].upper() + text[1:]

@@ -1,0 +1,199 @@
+"""Shapes: the structure of a task without its content. Drawn here along the type graph, or taken from a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from rods_env.apis.draw import Draw
+from rods_env.apis.registry import TOOLS, Port, Tool
+
+# Kinds that a person says rather than takes over from a result.
+_SAID = frozenset({"sentence", "subject", "quantity", "rating", "minutes", "person", "time"})
+
+Mark = tuple[str, str]  # (entity kind, value kind), one of them ""
+
+
+class Node(NamedTuple):
+    """A call of a shape: what it does, in which turn, and whether the user asks for it."""
+
+    skill: str
+    turn: int
+    spoken: bool
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """The structure of a base task: nodes in order of execution, and the edges between them.
+
+    Attributes:
+        nodes: the calls.
+        data: pairs (u, v) where an argument of v must come out of u's result.
+        state: pairs (u, v) where v must read or write what u wrote; None leaves that free.
+    """
+
+    nodes: tuple[Node, ...]
+    data: frozenset[tuple[int, int]]
+    state: frozenset[tuple[int, int]] | None = None
+
+    @property
+    def turns(self) -> int:
+        return self.nodes[-1].turn + 1
+
+
+def mark_of(port: Port) -> Mark:
+    return (port.ref, port.kind)
+
+
+def flows(port: Port) -> bool:
+    """Whether a value of this port may be taken over from an earlier result."""
+    return bool(port.ref) or (bool(port.kind) and port.kind not in _SAID and not port.words and not port.choices)
+
+
+@lru_cache(maxsize=1024)
+def offers(tool: Tool) -> dict[Mark, tuple[str, ...]]:
+    """What a tool's result can feed: mark to field names, the record's own id first.
+
+    Addresses come from people only, and no other plain value out of a list: "pay the limit of my newest card" is no wish
+    anybody has, while "pay that total" is, once the total was worked out.
+    """
+    found: dict[Mark, tuple[str, ...]] = {}
+    for field in tool.fields:
+        if flows(field) and (field.ref or (tool.record.CALLED == "{name}" if field.kind == "email" else not tool.many)):
+            found[mark_of(field)] = (*found.get(mark_of(field), ()), field.name)
+    return found
+
+
+def own_mark(tool: Tool) -> Mark | None:
+    """The mark of the entities that a tool returns, or None where its result has no id."""
+    first = tool.fields[0]
+    return mark_of(first) if first.name == "id" and first.ref else None
+
+
+class Planned(NamedTuple):
+    """A call of a sketch: its tool, its turn, whether it is asked for, and the calls that feed it."""
+
+    tool: Tool
+    turn: int
+    spoken: bool
+    parents: tuple[int, ...]
+
+
+# How often a spoken call has each skill: users mostly want something done.
+_GOALS = {"create": 4, "update": 5, "delete": 4, "transfer": 4, "send": 4, "search": 2, "lookup": 2, "compute": 2}
+_GOAL_SKILLS = tuple(skill for skill, weight in _GOALS.items() for _ in range(weight))
+
+
+class ShapeSketch:
+    """Grows a shape backwards from what the user wants: each missing id is looked up first, or taken from the story.
+
+    Args:
+        draw: the source of chance.
+        tools: the tools to choose from.
+        prefer: names of tools to choose first where there is a choice (such as tools not used yet).
+    """
+
+    def __init__(self, draw: Draw, tools: Sequence[Tool], prefer: frozenset[str] = frozenset()) -> None:
+        self.draw = draw
+        self.tools = tools
+        self.prefer = prefer
+        self.planned: list[Planned] = []
+        self.by_skill: dict[str, list[Tool]] = {}
+        for tool in tools:
+            self.by_skill.setdefault(tool.skill, []).append(tool)
+        self.finders: dict[Mark, list[Tool]] = {}
+        for tool in tools:
+            mark = own_mark(tool)
+            if tool.reads:
+                for offered in offers(tool):
+                    if offered == mark or not offered[0]:
+                        self.finders.setdefault(offered, []).append(tool)
+
+    def wish(self, turn: int) -> bool:
+        """Adds one wish to `planned`: what the user wants, after the calls that find what it needs.
+
+        Returns:
+            Whether a tool was found; if not, `planned` is as before.
+        """
+        linked = bool(self.planned) and self.draw.chance(0.93)
+        size = len(self.planned)
+        tool = self._goal(linked)
+        if tool is not None and self._add(tool, turn, True, 0, linked) is not None:
+            return True
+        del self.planned[size:]
+        return False
+
+    def _known(self) -> set[Mark]:
+        return {mark for p in self.planned for mark in offers(p.tool)}
+
+    def _goal(self, linked: bool) -> Tool | None:
+        """A tool for a wish; if `linked`, one that takes up what the story has brought, so that it stays one story."""
+        draw, known = self.draw, self._known()
+        happened = any(not p.tool.reads for p in self.planned)
+        done = {p.tool.name for p in self.planned if p.spoken}
+        candidates: list[Tool] = []
+        for _ in range(6):
+            options = self.by_skill.get(draw.choice(_GOAL_SKILLS), [])
+            if linked:
+                options = [t for t in options if self._links(t, known) or (happened and _tells(t))]
+            options = [t for t in options if t.name not in done or draw.chance(0.1)]
+            if options:
+                candidates.append(draw.choice(options))
+        wanted = [tool for tool in candidates if tool.name in self.prefer]
+        return (wanted or candidates or [None])[0]
+
+    def _links(self, tool: Tool, known: set[Mark]) -> bool:
+        return any(flows(p) and mark_of(p) in known for p in tool.params)
+
+    def _add(self, tool: Tool, turn: int, spoken: bool, level: int, linked: bool = False) -> int | None:
+        parents: dict[Mark, int] = {}
+        known = self._known()
+        takers = [p for p in tool.params if flows(p) and mark_of(p) in known]
+        link = self.draw.choice(takers) if linked and takers else None
+        for port in tool.params:
+            mark = mark_of(port)
+            if mark in parents or not flows(port) or not port.required:
+                continue
+            if port is not link and not port.ref and not self._takes_over(port):
+                continue
+            source = self._source(mark, turn, level, tool, port is link)
+            if source is not None:
+                parents[mark] = source
+            elif port.ref:
+                return None
+        self.planned.append(Planned(tool, turn, spoken, tuple(sorted(set(parents.values())))))
+        return len(self.planned) - 1
+
+    def _takes_over(self, port: Port) -> bool:
+        return self.draw.chance(0.75 if port.kind == "email" else 0.3)
+
+    def _source(self, mark: Mark, turn: int, level: int, consumer: Tool, link: bool) -> int | None:
+        """A call whose result holds such a value: one that the story has, or a new unspoken one."""
+        draw = self.draw
+        have = [i for i, p in enumerate(self.planned) if mark in offers(p.tool)]
+        own = [i for i in have if own_mark(self.planned[i].tool) == mark] or have
+        if own and (link or draw.chance(0.7)):
+            return own[-1] if draw.chance(0.6) else draw.choice(own)
+        finders = [t for t in self.finders.get(mark, ()) if t is not consumer]
+        if finders and level < 4:
+            preferred = [t for t in finders if t.name in self.prefer]
+            tool = draw.choice(preferred or finders)
+            if tool.skill != "compute" or draw.chance(0.5):
+                added = self._add(tool, turn, False, level + 1)
+                if added is not None:
+                    return added
+        return own[-1] if own else None
+
+
+def _tells(tool: Tool) -> bool:
+    """Whether the tool carries a text, which can tell what has happened."""
+    return any(p.kind == "sentence" for p in tool.params)
+
+
+def shape_of(tools: Sequence[str], turns: Sequence[int], spoken: Sequence[bool], edges: dict[tuple[int, int], str]) -> Shape:
+    """The shape of executed calls, with its state edges."""
+    nodes = tuple(Node(TOOLS[t].skill, turn, s) for t, turn, s in zip(tools, turns, spoken, strict=True))
+    data = frozenset(pair for pair, kind in edges.items() if kind == "data")
+    return Shape(nodes, data, frozenset(edges) - data)

@@ -1,0 +1,249 @@
+"""Tasks as data: calls, turns, an initial world; and the JSON-lines files that hold them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from rods_env.apis.api import World
+from rods_env.apis.worlds import world_from_data, world_to_data
+from rods_env.errors import RodsError
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from rods_env.tasks.graph import Profile
+    from rods_env.tasks.replay import Gold
+
+Kind = Literal["base", "missing_function", "missing_parameter", "long_context"]
+KINDS: tuple[Kind, ...] = ("base", "missing_function", "missing_parameter", "long_context")
+PACKAGED = ("seeds", "heldout")
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A gold call.
+
+    Attributes:
+        tool: the tool's name.
+        arguments: by parameter name, as JSON has them.
+        spoken: whether the user's text asks for it; otherwise it only finds something that a spoken call needs.
+    """
+
+    tool: str
+    arguments: dict[str, Any]
+    spoken: bool = True
+
+
+class Mention(msgspec.Struct, frozen=True):
+    """What a phrase of the user refers to, so that its uniqueness can be checked again.
+
+    Attributes:
+        call: index of the gold call, counted over the whole task, whose argument the phrase gives.
+        argument: the name of that argument.
+        text: the phrase as it stands in the message.
+        source: index of the call whose result holds the entity.
+        pick: how the phrase chooses among the rows of that result: "only", "min:FIELD", "max:FIELD", "is:FIELD", or
+            "again" for an entity that was mentioned before ("that order").
+    """
+
+    call: int
+    argument: str
+    text: str
+    source: int
+    pick: str
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """One user message and the gold calls that satisfy it.
+
+    Attributes:
+        message: what the user says.
+        calls: the gold calls in order; empty where something is missing and the agent should ask.
+        adds: tools that are offered from this turn on and not before.
+        mentions: the references in the message.
+    """
+
+    message: str
+    calls: tuple[Call, ...] = ()
+    adds: tuple[str, ...] = ()
+    mentions: tuple[Mention, ...] = ()
+
+
+class Task(msgspec.Struct, frozen=True, dict=True, eq=False):
+    """An initial world, the turns of a user, and the calls that satisfy them.
+
+    Attributes:
+        id: derived from the content: the APIs and eight hexadecimal digits.
+        kind: `base`, `missing_function`, `missing_parameter` or `long_context`.
+        apis: the APIs whose tools are offered.
+        turns: the user's messages with their gold calls.
+        world: the initial world.
+        parent: the id of the task that this one is a variant of, or None.
+    """
+
+    id: str
+    kind: Kind
+    apis: tuple[str, ...]
+    turns: tuple[Turn, ...]
+    world: World
+    parent: str | None = None
+
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        """All gold calls, in order."""
+        return tuple(call for turn in self.turns for call in turn.calls)
+
+    @cached_property
+    def turn_of_call(self) -> tuple[int, ...]:
+        """For each gold call the index of its turn."""
+        return tuple(t for t, turn in enumerate(self.turns) for _ in turn.calls)
+
+    @cached_property
+    def gold(self) -> Gold:
+        """The gold calls executed: results, traces and the world after each turn.
+
+        Raises:
+            RodsError: if a gold call fails.
+        """
+        from rods_env.tasks.replay import replay
+
+        return replay(self)
+
+    @cached_property
+    def graph(self) -> nx.DiGraph:
+        """The dependency graph, derived by executing the gold calls."""
+        from rods_env.tasks.graph import dependency_graph
+
+        return dependency_graph(self)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """What a variant of this task keeps."""
+        from rods_env.tasks.graph import profile_of
+
+        return profile_of(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Task):
+            return NotImplemented
+        return self.kind == other.kind and self.turns == other.turns and self.world == other.world
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.id}: {self.kind}, {len(self.turns)} turns, {len(self.calls)} calls>"
+
+
+def make_task(
+    kind: Kind, apis: tuple[str, ...], turns: tuple[Turn, ...], world: World, parent: str | None = None
+) -> Task:
+    """A task whose id is derived from its text and calls."""
+    content = hashlib.blake2b(msgspec.json.encode((kind, world.now, turns)), digest_size=4)
+    return Task(f"{'+'.join(apis)}-{content.hexdigest()}", kind, apis, turns, world, parent)
+
+
+def task_to_json(task: Task) -> bytes:
+    """One line of a task file. Equal tasks give equal bytes."""
+    return msgspec.json.encode(
+        {
+            "id": task.id,
+            "kind": task.kind,
+            "apis": task.apis,
+            "parent": task.parent,
+            "turns": [
+                {k: v for k, v in msgspec.to_builtins(turn).items() if v or k in ("message", "calls")}
+                for turn in task.turns
+            ],
+            "world": world_to_data(task.world),
+        }
+    )
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    id: str
+    kind: Kind
+    apis: tuple[str, ...]
+    turns: tuple[Turn, ...]
+    world: dict[str, Any]
+    parent: str | None = None
+
+
+def task_from_json(line: bytes | str) -> Task:
+    """The task that `task_to_json` wrote.
+
+    Raises:
+        RodsError: says what is wrong with the line.
+    """
+    try:
+        data = msgspec.json.decode(line, type=_Line)
+        return Task(data.id, data.kind, data.apis, data.turns, world_from_data(data.world), data.parent)
+    except (msgspec.MsgspecError, KeyError, TypeError, UnicodeError) as error:
+        raise RodsError(f"not a task: {error}") from None
+
+
+def load_tasks(name: str | os.PathLike[str]) -> list[Task]:
+    """Reads tasks: the packaged "seeds" or "heldout", or a JSON-lines file (gzip if it ends in .gz).
+
+    Raises:
+        RodsError: for a name that is neither, or a broken line (says which).
+    """
+    return list(_read(name))
+
+
+def _read(name: str | os.PathLike[str]) -> Iterator[Task]:
+    text = os.fspath(name)
+    path = Path(str(files("rods_env") / "data" / f"{text}.jsonl.gz")) if text in PACKAGED else Path(text)
+    if not path.is_file():
+        raise RodsError(f"no task file {text!r}: expected {' or '.join(map(repr, PACKAGED))}, or the path of a file.")
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            lines = file.read().splitlines()
+    except (OSError, EOFError) as error:
+        raise RodsError(f"{text}: cannot be read: {error}.") from None
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield task_from_json(line)
+            except RodsError as error:
+                raise RodsError(f"{text}, line {number}: {error}") from None
+
+
+def save_tasks(tasks: Iterable[Task], path: str | os.PathLike[str]) -> None:
+    """Writes tasks as JSON lines (gzip if the path ends in .gz), to a temporary name first, then moved."""
+    lines = b"".join(task_to_json(task) + b"\n" for task in tasks)
+    if os.fspath(path).endswith(".gz"):
+        lines = gzip.compress(lines, 9, mtime=0)
+    write_atomically(path, lines)
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Writes a file under a temporary name beside its place and moves it there, so that no half file ever stands there.
+
+    Raises:
+        RodsError: if the folder does not exist or cannot be written.
+    """
+    target = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise RodsError(f"cannot write {target}: {error.strerror}.") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)  # mkstemp gives 0600, which others could not read
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise

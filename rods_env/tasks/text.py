@@ -1,0 +1,62 @@
+"""How values are said, and whether a value stands in a text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rods_env.apis.registry import Port
+
+_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+           "November", "December")  # fmt: skip
+
+
+def say(port: Port, value: Any, year: str) -> str:
+    """A value as a person says it: "4 May", "45.50 euros", "too late".
+
+    Args:
+        port: the parameter or field whose value it is.
+        value: the value.
+        year: the current year, "2026"; only other years are said.
+    """
+    if port.kind == "date":
+        return _date(value, year)
+    if port.type == "float":
+        text = f"{value:.2f}"
+    elif port.choices:
+        text = str(value).replace("_", " ")
+    else:
+        text = str(value)
+    if port.unit:
+        return f"{text} {port.unit}"
+    return f'"{text}"' if port.quote else text
+
+
+def _date(value: str, year: str) -> str:
+    said = f"{int(value[8:10])} {_MONTHS[int(value[5:7]) - 1]}"
+    return said if value[:4] == year else f"{said} {value[:4]}"
+
+
+def spoken_forms(port: Port, value: Any, year: str) -> tuple[str, ...]:
+    """The ways in which a text may give a value: as said (without unit and quotes), and as written in JSON."""
+    if port.kind == "date":
+        return (_date(value, year), value)
+    if isinstance(value, float):
+        return (f"{value:.2f}", f"{value:g}")
+    text = str(value)
+    return (text.replace("_", " "), text) if port.choices and "_" in text else (text,)
+
+
+def stands_in(form: str, text: str) -> bool:
+    """Whether `form` occurs in `text` as whole words."""
+    at = text.find(form)
+    while at >= 0:
+        before, after = text[at - 1 : at], text[at + len(form) : at + len(form) + 1]
+        if not (before.isalnum() and form[0].isalnum()) and not (after.isalnum() and form[-1].isalnum()):
+            return True
+        at = text.find(form, at + 1)
+    return False
+
+
+def is_said(port: Port, value: Any, text: str, year: str) -> bool:
+    """Whether the text gives the value in one of its spoken forms."""
+    return any(stands_in(form, text) for form in spoken_forms(port, value, year))

@@ -1,0 +1,163 @@
+"""`validate`: every rule of a valid task, checked on a fresh world from nothing but the task itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+from rods_env.apis.registry import APIS, TOOLS, tools_of
+from rods_env.errors import RodsError
+from rods_env.tasks.graph import source_of
+from rods_env.tasks.picks import picked
+from rods_env.tasks.replay import Gold
+from rods_env.tasks.task import KINDS, Mention, Task
+from rods_env.tasks.text import is_said
+
+MAX_STRING = 200
+MAX_LIST = 5
+
+_ID = re.compile(r"\b[a-z]{2,4}_[a-z0-9]{5}\b")
+
+
+def validate(task: Task, pool: Collection[Task] = ()) -> list[str]:
+    """Every rule that a task breaks, as sentences; an empty list for a valid task.
+
+    Args:
+        task: the task.
+        pool: other tasks, none of which it may equal.
+    """
+    broken = list(_structure(task))
+    if broken:
+        return broken
+    try:
+        gold = task.gold
+    except RodsError as error:
+        return [f"The gold calls do not replay: {error}"]
+    broken += _idle(task, gold)
+    broken += _arguments(task, gold)
+    broken += _mentions(task, gold)
+    broken += _offers(task)
+    broken += _text(task)
+    if any(other == task for other in pool if other is not task):
+        broken.append("It equals another task of the pool.")
+    return broken
+
+
+def offered_tools(task: Task, turn: int) -> list[str]:
+    """The names of the tools that are offered in a turn (counted from 0)."""
+    later = {name for t in task.turns[turn + 1 :] for name in t.adds}
+    return [tool.name for tool in tools_of(task.apis) if tool.name not in later]
+
+
+def _structure(task: Task) -> Iterator[str]:
+    if task.kind not in KINDS:
+        yield f"The kind must be one of {', '.join(KINDS)}; it is {task.kind!r}."
+    if not task.turns or not task.calls:
+        yield "A task needs at least one turn with a gold call."
+    unknown = [name for name in task.apis if name not in APIS]
+    if unknown or not task.apis:
+        yield f"The APIs must be registered ones; unknown: {unknown}."
+    for number, turn in enumerate(task.turns, 1):
+        if not turn.message.strip():
+            yield f"Turn {number} has no message."
+    empty = [t for t, turn in enumerate(task.turns) if not turn.calls]
+    missing = task.kind in ("missing_function", "missing_parameter")
+    if len(empty) != missing:
+        yield f"A task of kind {task.kind!r} has {int(missing)} turn(s) without gold calls; this one has {len(empty)}."
+    elif missing and empty[0] == len(task.turns) - 1:
+        yield "What is missing is never supplied: the turn without gold calls is the last one."
+    adding = [t for t, turn in enumerate(task.turns) if turn.adds]
+    if (task.kind == "missing_function") != bool(adding):
+        yield "A task adds tools in a later turn if, and only if, its kind is 'missing_function'."
+    elif adding and empty and adding != [empty[0] + 1]:
+        yield "The missing tools must be added in the turn after the one without gold calls."
+
+
+def _idle(task: Task, gold: Gold) -> Iterator[str]:
+    """Doing nothing must pass no turn that has gold calls, neither from the start nor after all turns before."""
+    before, seen, index = task.world, set[str](), 0
+    for number, turn in enumerate(task.turns, 1):
+        steps = gold.steps[index : index + len(turn.calls)]
+        index += len(turn.calls)
+        answers = gold.answers[number - 1]
+        if turn.calls:
+            world = gold.worlds[number - 1]
+            if world == task.world and not answers:
+                yield f"Turn {number}: doing nothing from the start passes it."
+            if world == before and seen.issuperset(answers):
+                yield f"Turn {number}: doing nothing in it passes it."
+            if any(call.spoken and not TOOLS[call.tool].reads and not step.writes
+                   for call, step in zip(turn.calls, steps, strict=True)):  # fmt: skip
+                yield f"Turn {number}: a call that should change something changes nothing."
+            before = world
+        seen.update(step.text for step in steps)
+
+
+def _arguments(task: Task, gold: Gold) -> Iterator[str]:
+    """Every argument stands in the text shown so far or in an earlier result; strings and lists are short."""
+    text, index, year = "", 0, task.world.now[:4]
+    for number, turn in enumerate(task.turns, 1):
+        text += turn.message + "\n"
+        for call in turn.calls:
+            step = gold.steps[index]
+            for name, value in call.arguments.items():
+                where = f"Turn {number}, {call.tool}({name}={value!r})"
+                port = step.tool.by_name[name]
+                if not is_said(port, value, text, year) and source_of(port, value, gold.steps[:index]) is None:
+                    yield f"{where}: the value stands neither in the text so far nor in an earlier result."
+                if isinstance(value, str) and len(value) > MAX_STRING:
+                    yield f"{where}: longer than {MAX_STRING} characters."
+                if isinstance(value, list) and len(value) > MAX_LIST:
+                    yield f"{where}: more than {MAX_LIST} items."
+            index += 1
+
+
+def _mentions(task: Task, gold: Gold) -> Iterator[str]:
+    """What the text refers to must be exactly one row of the result it is in, or have been mentioned before."""
+    known: set[str] = set()
+    by_call: dict[int, list[tuple[int, Mention]]] = {}
+    for number, turn in enumerate(task.turns, 1):
+        for mention in turn.mentions:
+            by_call.setdefault(mention.call, []).append((number, mention))
+            if not 0 <= mention.source < mention.call < len(task.calls):
+                yield f"Turn {number}, {mention.text!r}: refers to a call that does not come before it."
+                return
+    for index, call in enumerate(task.calls):
+        for number, mention in by_call.get(index, ()):
+            where = f"Turn {number}, {mention.text!r}"
+            value = call.arguments.get(mention.argument)
+            step = gold.steps[mention.source]
+            holders = [row for row in step.rows if any(getattr(row, f.name) == value for f in step.tool.fields)]
+            if not holders:
+                yield f"{where}: the result it refers to does not hold {value!r}."
+            elif mention.pick == "again":
+                if holders[0].id not in known:
+                    yield f"{where}: was not mentioned before."
+            else:
+                name = mention.pick.partition(":")[2]
+                chosen = picked(step.rows, mention.pick, getattr(holders[0], name) if name else None)
+                if len(chosen) != 1 or chosen[0] not in holders:
+                    yield f"{where}: fits {len(chosen)} of the {len(step.rows)} rows it may refer to."
+            known.update(getattr(row, "id", "") for row in holders)
+        if call.spoken:
+            known.update(getattr(row, "id", "") for row in gold.steps[index].rows)
+
+
+def _offers(task: Task) -> Iterator[str]:
+    for number, turn in enumerate(task.turns, 1):
+        names = set(offered_tools(task, number - 1)) if turn.calls else set()
+        for call in turn.calls:
+            if call.tool not in names:
+                yield f"Turn {number}: the needed tool {call.tool} is not offered."
+
+
+def _text(task: Task) -> Iterator[str]:
+    """What nobody would say: ids, names of tools, unfilled phrases."""
+    words = {name for name in TOOLS if "_" in name}
+    for number, turn in enumerate(task.turns, 1):
+        if _ID.search(turn.message):
+            yield f"Turn {number}: the text holds an id, which a person would not know."
+        if any(c in turn.message for c in "{}~") or "  " in turn.message:
+            yield f"Turn {number}: the text holds an unfilled phrase."
+        if words.intersection(turn.message.replace(".", " ").split()):
+            yield f"Turn {number}: the text names a tool."
