@@ -13,8 +13,8 @@ A call is never dropped silently: text that is no call in the wanted format is a
        object or a key like `"parameters"` begins; or
     3. it holds `name(key=`, where the name has three characters or more or stands after `[` or at the start of a fence;
        or `snake_name(`, but not "order_id(s)"; or `[name(` before a literal or `)`; or it begins with `[key='...` or
-       `(key='...` and ends with `)` or `]`: a call that lost its name or bracket; or a line of it is `f(x=...)`; or
-    4. as a whole it is a Python call, or a list or tuple that begins with `[` or `name(` and has a call in it.
+       `(key='...` and ends with `)` or `]`: a call that lost its name or bracket; or it begins with `f(x=...);`; or
+    4. as a whole it is a Python call, or a list or tuple of expressions with a call among them.
 All other text is prose and no call, also when it begins with `[` or `{`: "[sigh] I cannot", `{"total": 3}`, "f(x) = 2".
 """
 
@@ -39,7 +39,8 @@ MAX_CALLS = 32
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _TAGGED = ("any", "hermes")
-_SHORT = 2_000  # longer blocks take the thorough way
+_ONE_BLOCK = re.compile(rf"\s{{0,99}}{_OPEN}([^<]{{0,2000}}){_CLOSE}\s{{0,99}}").fullmatch
+_new = tuple.__new__  # half the time of ParsedCall(...)
 _UNREADABLE = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError, MemoryError)
 
 _HOW = {
@@ -49,25 +50,30 @@ _HOW = {
 }
 _HOW["any"] = _HOW["hermes"]
 
-# Every repetition is bounded, so that no text makes the search quadratic.
+# Every repetition is bounded, so that no text makes the search quadratic. The search stops only at the few characters
+# of the first set, which prose seldom has, and looks back from there: five times as fast as a plain list of choices.
 _NAME = r"[^\W\d]\w{0,63}"
-_SNAKE = r"[^\W\d]\w{0,40}_\w{0,40}"
 _LITERAL = r"(?:[\"'\d\[{-]|True\b|False\b|None\b)"
-_NAME_KEY = r"[\"'](?:name|tool|tool_name|function|action)\\?[\"']\s{0,9}:\s{0,9}\\?[\"']"
 _RESEMBLES = re.compile(
-    rf"""
-    (?i: <[/|\s]{{0,3}} (?: (?:tool|function)s?[\s_-]?ca?l+s?(?![a-z]) | \w{{0,20}}calls?[\s|]{{0,3}}>
-                          | (?:tool_use|invoke|python_tag)\b | function= ) | \btool_calls?> | \[tool_calls?\] )
-    | ["'](?:arguments|(?:tool|function)_calls?)\\?["']\s{{0,9}}: | \barguments\W{{0,6}}\{{
-    | {_NAME_KEY} (?: {_SNAKE}\\?["'] | [a-z]\w{{0,63}} (?: [^{{}}]{{0,20}}\{{ | \\?["']\s{{0,9}}\}}
-            | ["']\s{{0,9}},\s{{0,9}}["'](?:parameters|params|args|kwargs|input)["'] ) )
-    | (?: \b\w{{0,61}}[^\W\d]\w\w | \[\s{{0,9}}{_NAME} | ```[a-z]{{0,10}}\s{{1,9}}\[?{_NAME} )
-        \(\s{{0,9}}{_NAME}\s{{0,9}}=(?!=)
-    | \b{_SNAKE} (?: \((?!e?s\)) | \s\(\s{{0,9}}(?: \) | {_NAME}= ) )
-    | \[\s{{0,9}}{_NAME}(?:\.{_NAME}){{0,4}}\(\s{{0,9}}(?: \) | \*\* | {_LITERAL} )
-    | \(\s{{0,9}}\)\s{{0,9}}\]\Z
-    | (?m:^)[\[(\s]{{0,9}}{_NAME}\(\s{{0,9}}{_NAME}=[^()\n]{{0,500}}\)[\])\s]{{0,9}}(?:;|,?(?m:$))
-    | \A(?=(?s:.*)[)\]]\Z)(?:\[(?s:.*?)\b|[(\s]{{0,9}}){_NAME}={_LITERAL}
+    rf"""[<\["'`{{(_](?:
+      (?<=<) (?i: [/|\s]{{0,3}} (?: (?:tool|function)s?[\s_-]?ca?l+s?(?![a-z]) | \w{{0,20}}calls?[\s|]{{0,3}}>
+                                | (?:tool_use|invoke|python_tag)\b | function= ) )
+    | (?<=\[) (?: (?i:tool_calls?\]) | \s{{0,9}}{_NAME}(?:\.{_NAME}){{0,4}}\(\s{{0,9}}
+                  (?: \) | \*\* | {_LITERAL} | {_NAME}\s{{0,9}}=(?!=) ) )
+    | (?<=["']) (?: (?:arguments|(?:tool|function)_calls?)\\?["']\s{{0,9}}:
+        | (?:name|tool|tool_name|function|action)\\?["']\s{{0,9}}:\s{{0,9}}\\?["'] (?: \w{{1,40}}_\w{{0,40}}\\?["']
+          | [a-z]\w{{0,63}} (?: [^{{}}]{{0,20}}\{{ | \\?["']\s{{0,9}}\}}
+                             | ["']\s{{0,9}},\s{{0,9}}["'](?:parameters|params|args|kwargs|input)["'] ) ) )
+    | (?<=`) ``[a-z]{{0,10}}\s{{1,9}}\[?{_NAME}\(\s{{0,9}}{_NAME}\s{{0,9}}=(?!=)
+    | (?<=\{{) (?: (?<=arguments\{{) | (?<=arguments\W\{{) | (?<=arguments\W\W\{{) | (?<=arguments\W\W\W\{{) )
+    | (?<=\() (?: (?<=[^\W\d]\w\w\()\s{{0,9}}{_NAME}\s{{0,9}}=(?!=) | \s{{0,9}}\)\s{{0,9}}\]\Z )
+    | (?<=\w_) (?: (?i:(?<=tool_)calls?>) | \w{{0,40}} (?: \((?!e?s\)) | \s\(\s{{0,9}}(?: \) | {_NAME}= ) ) ) )
+    """,
+    re.VERBOSE,
+)
+_BEGINS_LIKE_ONE = re.compile(
+    rf"""(?=(?s:.*)[)\]]\Z) (?: \[(?s:.*?)(?<![?&/\w]) | [(\s]{{0,9}} ) {_NAME}={_LITERAL}
+    | [\[(\s]{{0,9}}{_NAME}\(\s{{0,9}}{_NAME}=[^()\n]{{0,500}}\)[ \t]{{0,9}}(?:[\]);\n]|\Z)
     """,
     re.VERBOSE,
 )
@@ -110,15 +116,14 @@ def parse_calls(text: str, call_format: str = "any") -> list[ParsedCall]:
     Raises:
         CallError: the message resembles a call that is not written in the format, or is too long to be read.
     """
-    # The short way, for the message that nearly always comes: one block and nothing else. The next `<` after the
-    # opening tag is that of the closing one, so no tag is nested, and no thinking is in it.
-    end = len(text) - 12
-    if end < _SHORT and text.startswith(_OPEN) and text.find("<", 11) == end and text.endswith(_CLOSE):
+    # The short way, for the message that nearly always comes: one block and nothing else, and no `<` in it, so that
+    # neither a nested tag nor thinking can be there.
+    block = _ONE_BLOCK(text)
+    if block and call_format in _TAGGED:
         try:
-            call = _decode_call(text[11:end])
+            call = _decode_call(block[1])
             _decode_object(call.arguments)  # an object, and its numbers are in range: Raw has not looked
-            if call_format in _TAGGED:
-                return [tuple.__new__(ParsedCall, (call.name, call.arguments))]
+            return [_new(ParsedCall, (call.name, call.arguments))]
         except _UNREADABLE:
             pass  # the thorough way says what is wrong
     return _parse(text, call_format)
@@ -173,9 +178,9 @@ def _read(text: str, call_format: str) -> list[ParsedCall]:
 
 def _resembling(text: str) -> str:
     """The text from where something in it resembles a call, or nothing."""
-    like = _RESEMBLES.search(text)
+    like = _RESEMBLES.search(text) or _BEGINS_LIKE_ONE.match(text)
     if like:
-        return text[like.start() :]
+        return text[max(0, like.start() - 20) :]
     return text if isinstance(_python_calls(text.strip()), list) else ""
 
 

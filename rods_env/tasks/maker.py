@@ -10,7 +10,7 @@ from rods_env.apis.worlds import WorldStock
 from rods_env.errors import SynthesisError
 from rods_env.tasks.graph import edges_of
 from rods_env.tasks.phrasing import Narrator
-from rods_env.tasks.shapes import Node, Shape, ShapeSketch
+from rods_env.tasks.shapes import Node, Shape, ShapeSketch, type_graph
 from rods_env.tasks.synthesis import Placed, Planner, assign_tools, wire
 from rods_env.tasks.task import Call, Kind, Task, Turn, make_task
 
@@ -18,65 +18,88 @@ _MAX_ROWS = 9  # a longer list is not something to choose from, except in a long
 _MAX_ROWS_LONG = 60
 
 
-def draw_task(
-    draw: Draw,
-    apis: Sequence[str],
-    stock: WorldStock,
-    *,
-    turns: int,
-    chatty: float = 0.25,
-    max_calls: int = 14,
-    prefer: frozenset[str] = frozenset(),
-    offered: Sequence[str] = (),
-) -> Task:
-    """A task of a new shape, drawn along the type graph. Each wish is tried in the world before the next is drawn.
+class TaskMaker:
+    """Draws tasks of new shapes. Each wish is tried in the world before the next is drawn.
 
     Args:
         draw: the source of chance.
-        apis: the APIs whose tools may be used.
         stock: where worlds come from; a stock of larger worlds makes long contexts.
-        turns: how many turns.
-        chatty: the probability of one more wish in the same turn.
-        max_calls: the most calls in all.
-        prefer: names of tools to choose first.
-        offered: further APIs that are offered and not needed.
-
-    Raises:
-        SynthesisError: when no task was found; `reason` says where it failed.
     """
-    every = check_apis((*apis, *offered))
-    world, cast = stock.get(every)
-    sketch = ShapeSketch(draw, tools_of(apis), prefer)
-    planner = Planner(world, cast, draw, max_rows=_MAX_ROWS if stock.size == 1 else _MAX_ROWS_LONG)
-    for turn in range(turns):
-        wishes = 1
-        while wishes < 3 and draw.chance(chatty):
-            wishes += 1
-        for number in range(wishes):
-            if not any(_wish(sketch, planner, turn) for _ in range(6)) and number == 0:
-                raise SynthesisError("no wish could be fulfilled.", reason="plan")
-        if len(planner.placed) > max_calls:
-            raise SynthesisError(f"the drawn shape has more than {max_calls} calls.", reason="shape")
-    data = frozenset((u, v) for v, p in enumerate(sketch.planned) for u in p.parents)
-    return _told(planner, Shape(tuple(planner.nodes), data), draw, every)
 
+    def __init__(self, draw: Draw, stock: WorldStock | None = None) -> None:
+        self.draw = draw
+        self.stock = stock or WorldStock(draw)
+        # Tool of a wish and of what feeds it to (tries, successes): what hardly ever works is not tried as often.
+        self._luck: dict[tuple[Tool, ...], list[int]] = {}
 
-def _wish(sketch: ShapeSketch, planner: Planner, turn: int) -> bool:
-    size = len(sketch.planned)
-    if not sketch.wish(turn):
-        return False
-    plans = list(planner.plans[:size])
-    for planned in sketch.planned[size:]:
-        plan = wire(planned.tool, planned.spoken, planned.parents, plans, sketch.draw)
-        if plan is None:
-            del sketch.planned[size:]
+    def task(
+        self,
+        apis: Sequence[str],
+        *,
+        turns: int,
+        chatty: float = 0.25,
+        max_calls: int = 14,
+        prefer: frozenset[str] = frozenset(),
+        offered: Sequence[str] = (),
+    ) -> Task:
+        """A task of a new shape, not yet validated.
+
+        Args:
+            apis: the APIs whose tools may be used.
+            turns: how many turns.
+            chatty: the probability of one more wish in the same turn.
+            max_calls: the most calls in all.
+            prefer: names of tools to choose first.
+            offered: further APIs that are offered and not needed.
+
+        Raises:
+            SynthesisError: when no task was found; `reason` says where it failed.
+        """
+        draw = self.draw
+        every = check_apis((*apis, *offered))
+        world, cast = self.stock.get(every)
+        sketch = ShapeSketch(draw, type_graph(tools_of(apis)), prefer)
+        longest = _MAX_ROWS if self.stock.size == 1 else _MAX_ROWS_LONG
+        planner = Planner(world, cast, draw, max_rows=longest, strict=False)
+        for turn in range(turns):
+            wishes = 1
+            while wishes < 3 and draw.chance(chatty):
+                wishes += 1
+            for number in range(wishes):
+                if not any(self._wish(sketch, planner, turn) for _ in range(12)) and number == 0:
+                    raise SynthesisError("no wish could be fulfilled.", reason="plan")
+            if len(planner.placed) > max_calls:
+                raise SynthesisError(f"the drawn shape has more than {max_calls} calls.", reason="shape")
+        data = frozenset((s.call, v) for v, p in enumerate(planner.placed) for s in p.sources.values())
+        return _told(planner, Shape(tuple(planner.nodes), data), draw, every)
+
+    def _wish(self, sketch: ShapeSketch, planner: Planner, turn: int) -> bool:
+        size = len(sketch.planned)
+        if not sketch.wish(turn):
             return False
-        plans.append(plan)
-    nodes = [Node(p.tool.skill, p.turn, p.spoken) for p in sketch.planned[size:]]
-    if planner.wish(nodes, plans[size:]):
-        return True
-    del sketch.planned[size:]
-    return False
+        goal = sketch.planned[-1]
+        luck = self._luck.setdefault((goal.tool, *(sketch.planned[u].tool for u in goal.parents)), [0, 0])
+        rare = luck[0] >= 4 and luck[1] * 4 < luck[0]
+        if rare and goal.tool.name not in sketch.prefer and self.draw.chance(0.9):
+            sketch.undo(size)
+            return False
+        if self._try(sketch, planner, size):
+            luck[0] += 1
+            luck[1] += 1
+            return True
+        luck[0] += 1
+        sketch.undo(size)
+        return False
+
+    def _try(self, sketch: ShapeSketch, planner: Planner, size: int) -> bool:
+        plans = list(planner.plans[:size])
+        for planned in sketch.planned[size:]:
+            plan = wire(planned.tool, planned.spoken, planned.parents, plans, self.draw)
+            if plan is None:
+                return False
+            plans.append(plan)
+        nodes = [Node(p.tool.skill, p.turn, p.spoken) for p in sketch.planned[size:]]
+        return planner.wish(nodes, plans[size:])
 
 
 def realize(

@@ -57,12 +57,15 @@ def offers(tool: Tool) -> dict[Mark, tuple[str, ...]]:
     """What a tool's result can feed: mark to field names, the record's own id first.
 
     Addresses come from people only, and no other plain value out of a list: "pay the limit of my newest card" is no wish
-    anybody has, while "pay that total" is, once the total was worked out.
+    anybody has, while "pay that total" is, once the total was worked out. A date is taken over from a field that is named
+    as one, because it is said by that name ("the delivery date of that order").
     """
     found: dict[Mark, tuple[str, ...]] = {}
     for field in tool.fields:
-        if flows(field) and (field.ref or (tool.record.CALLED == "{name}" if field.kind == "email" else not tool.many)):
-            found[mark_of(field)] = (*found.get(mark_of(field), ()), field.name)
+        if flows(field):
+            fit = tool.record.CALLED == "{name}" if field.kind == "email" else not tool.many
+            if field.ref or (fit and (field.kind != "date" or "date" in field.name)):
+                found[mark_of(field)] = (*found.get(mark_of(field), ()), field.name)
     return found
 
 
@@ -70,6 +73,44 @@ def own_mark(tool: Tool) -> Mark | None:
     """The mark of the entities that a tool returns, or None where its result has no id."""
     first = tool.fields[0]
     return mark_of(first) if first.name == "id" and first.ref else None
+
+
+class TypeGraph:
+    """Which tool can feed which: what follows from the marks of parameters and fields alone.
+
+    Attributes:
+        by_skill: the tools of each skill.
+        takes: for each tool the parameters that can take over a value, with their marks.
+        marks: for each tool the marks of those parameters.
+        finders: for each mark the reads that find it: ids of their own records, or values they work out.
+        telling: the tools that carry a text, which can tell what has happened.
+    """
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self.tools = tuple(tools)
+        self.by_skill: dict[str, list[Tool]] = {}
+        self.takes: dict[Tool, tuple[tuple[Port, Mark], ...]] = {}
+        self.finders: dict[Mark, list[Tool]] = {}
+        for tool in tools:
+            self.by_skill.setdefault(tool.skill, []).append(tool)
+            self.takes[tool] = tuple((p, mark_of(p)) for p in tool.params if flows(p))
+            own = own_mark(tool)
+            for mark in offers(tool) if tool.reads else ():
+                if mark == own or not mark[0]:
+                    self.finders.setdefault(mark, []).append(tool)
+        self.marks = {tool: frozenset(mark for _, mark in taken) for tool, taken in self.takes.items()}
+        self.telling = frozenset(t for t in tools if any(p.kind == "sentence" for p in t.params))
+
+
+_GRAPHS: dict[tuple[Tool, ...], TypeGraph] = {}
+
+
+def type_graph(tools: Sequence[Tool]) -> TypeGraph:
+    """The type graph of some tools, made once."""
+    key = tuple(tools)
+    if key not in _GRAPHS:
+        _GRAPHS[key] = TypeGraph(key)
+    return _GRAPHS[key]
 
 
 class Planned(NamedTuple):
@@ -91,25 +132,16 @@ class ShapeSketch:
 
     Args:
         draw: the source of chance.
-        tools: the tools to choose from.
+        graph: the type graph of the tools to choose from.
         prefer: names of tools to choose first where there is a choice (such as tools not used yet).
     """
 
-    def __init__(self, draw: Draw, tools: Sequence[Tool], prefer: frozenset[str] = frozenset()) -> None:
+    def __init__(self, draw: Draw, graph: TypeGraph, prefer: frozenset[str] = frozenset()) -> None:
         self.draw = draw
-        self.tools = tools
+        self.graph = graph
         self.prefer = prefer
         self.planned: list[Planned] = []
-        self.by_skill: dict[str, list[Tool]] = {}
-        for tool in tools:
-            self.by_skill.setdefault(tool.skill, []).append(tool)
-        self.finders: dict[Mark, list[Tool]] = {}
-        for tool in tools:
-            mark = own_mark(tool)
-            if tool.reads:
-                for offered in offers(tool):
-                    if offered == mark or not offered[0]:
-                        self.finders.setdefault(offered, []).append(tool)
+        self.known: list[frozenset[Mark]] = []  # for each planned call what its result can feed
 
     def wish(self, turn: int) -> bool:
         """Adds one wish to `planned`: what the user wants, after the calls that find what it needs.
@@ -122,39 +154,44 @@ class ShapeSketch:
         tool = self._goal(linked)
         if tool is not None and self._add(tool, turn, True, 0, linked) is not None:
             return True
-        del self.planned[size:]
+        self.undo(size)
         return False
 
-    def _known(self) -> set[Mark]:
-        return {mark for p in self.planned for mark in offers(p.tool)}
+    def undo(self, size: int) -> None:
+        """Forgets all but the first `size` calls."""
+        del self.planned[size:], self.known[size:]
 
     def _goal(self, linked: bool) -> Tool | None:
         """A tool for a wish; if `linked`, one that takes up what the story has brought, so that it stays one story."""
-        draw, known = self.draw, self._known()
+        draw, graph = self.draw, self.graph
+        known = frozenset().union(*self.known)
         happened = any(not p.tool.reads for p in self.planned)
-        done = {p.tool.name for p in self.planned if p.spoken}
-        candidates: list[Tool] = []
-        for _ in range(6):
-            options = self.by_skill.get(draw.choice(_GOAL_SKILLS), [])
-            if linked:
-                options = [t for t in options if self._links(t, known) or (happened and _tells(t))]
-            options = [t for t in options if t.name not in done or draw.chance(0.1)]
-            if options:
-                candidates.append(draw.choice(options))
-        wanted = [tool for tool in candidates if tool.name in self.prefer]
-        return (wanted or candidates or [None])[0]
-
-    def _links(self, tool: Tool, known: set[Mark]) -> bool:
-        return any(flows(p) and mark_of(p) in known for p in tool.params)
+        done = {p.tool for p in self.planned if p.spoken}
+        found: Tool | None = None
+        for _ in range(12 if self.prefer else 6):
+            options = graph.by_skill.get(draw.choice(_GOAL_SKILLS))
+            if not options:
+                continue
+            tool = draw.choice(options)
+            if linked and known.isdisjoint(graph.marks[tool]) and not (happened and tool in graph.telling):
+                continue
+            if tool in done and not draw.chance(0.1):
+                continue
+            if not self.prefer or tool.name in self.prefer:
+                return tool
+            found = found or tool
+        return found
 
     def _add(self, tool: Tool, turn: int, spoken: bool, level: int, linked: bool = False) -> int | None:
         parents: dict[Mark, int] = {}
-        known = self._known()
-        takers = [p for p in tool.params if flows(p) and mark_of(p) in known]
-        link = self.draw.choice(takers) if linked and takers else None
-        for port in tool.params:
-            mark = mark_of(port)
-            if mark in parents or not flows(port) or not port.required:
+        takes = self.graph.takes[tool]
+        link = None
+        if linked:
+            known = frozenset().union(*self.known)
+            takers = [port for port, mark in takes if mark in known]
+            link = self.draw.choice(takers) if takers else None
+        for port, mark in takes:
+            if mark in parents or not port.required:
                 continue
             if port is not link and not port.ref and not self._takes_over(port):
                 continue
@@ -164,6 +201,7 @@ class ShapeSketch:
             elif port.ref:
                 return None
         self.planned.append(Planned(tool, turn, spoken, tuple(sorted(set(parents.values())))))
+        self.known.append(frozenset(offers(tool)))
         return len(self.planned) - 1
 
     def _takes_over(self, port: Port) -> bool:
@@ -172,11 +210,11 @@ class ShapeSketch:
     def _source(self, mark: Mark, turn: int, level: int, consumer: Tool, link: bool) -> int | None:
         """A call whose result holds such a value: one that the story has, or a new unspoken one."""
         draw = self.draw
-        have = [i for i, p in enumerate(self.planned) if mark in offers(p.tool)]
+        have = [i for i, known in enumerate(self.known) if mark in known]
         own = [i for i in have if own_mark(self.planned[i].tool) == mark] or have
         if own and (link or draw.chance(0.7)):
             return own[-1] if draw.chance(0.6) else draw.choice(own)
-        finders = [t for t in self.finders.get(mark, ()) if t is not consumer]
+        finders = [t for t in self.graph.finders.get(mark, ()) if t is not consumer]
         if finders and level < 4:
             preferred = [t for t in finders if t.name in self.prefer]
             tool = draw.choice(preferred or finders)
@@ -185,11 +223,6 @@ class ShapeSketch:
                 if added is not None:
                     return added
         return own[-1] if own else None
-
-
-def _tells(tool: Tool) -> bool:
-    """Whether the tool carries a text, which can tell what has happened."""
-    return any(p.kind == "sentence" for p in tool.params)
 
 
 def shape_of(tools: Sequence[str], turns: Sequence[int], spoken: Sequence[bool], edges: dict[tuple[int, int], str]) -> Shape:

@@ -125,9 +125,12 @@ class Planner:
         cast: the people of the story.
         draw: the source of chance.
         max_rows: the longest list that a search may return.
+        strict: whether values must come from the calls that the wiring names. Otherwise a wiring is a proposal, and
+            a value that the story has had before is taken from there.
     """
 
-    def __init__(self, world: World, cast: Cast, draw: Draw, *, max_rows: int = 9) -> None:
+    def __init__(self, world: World, cast: Cast, draw: Draw, *, max_rows: int = 9, strict: bool = True) -> None:
+        self.strict = strict
         self.cast = cast
         self.draw = draw
         self.max_rows = max_rows
@@ -167,6 +170,7 @@ class Planner:
             Whether that was possible; if not, everything is as before.
         """
         first = len(self.placed)
+        # What an earlier wish that failed left behind is overwritten here.
         self.nodes[first:] = nodes
         self.plans[first:] = plans
         goal = len(self.nodes) - 1
@@ -175,6 +179,8 @@ class Planner:
         for attempt in range(_SAMPLES):
             wish = _Wish(self, choices, attempt)
             if not wish.solve(goal):
+                if choices.repeats > 2:
+                    return False
                 continue
             strangers = len(wish.people - self.named)
             if best is None or strangers < best[0]:
@@ -186,15 +192,22 @@ class Planner:
         return best is not None and self._execute(best[1], first, goal, state)
 
     def _execute(self, wish: _Wish, first: int, goal: int, state: frozenset[tuple[int, int]] | None) -> bool:
-        world, former = self.services.state.world, dict(self.trace.former)
+        world, former, strict = self.services.state.world, dict(self.trace.former), self.strict
         for index in range(first, goal + 1):
             found = wish.call(index)
             placed = None if found is None else self._call(index, *found)
+            if placed is not None and not strict:
+                placed = self._rewired(placed)
             if placed is None or not self._fits(index, placed, state):
                 del self.placed[first:]
                 self.services.state.world, self.trace.former = world, former
                 return False
             self.placed.append(placed)
+        used = {source.call for placed in self.placed[first:] for source in placed.sources.values()}
+        if any(index not in used for index in range(first, goal)):  # found for nothing: the story had it already
+            del self.placed[first:]
+            self.services.state.world, self.trace.former = world, former
+            return False
         for placed in self.placed[first:]:
             for source in placed.sources.values():
                 self.liked.setdefault(source.call, []).append(source.row)
@@ -209,6 +222,25 @@ class Planner:
         except ToolError:
             return None
         return Placed(plan.tool, plan.clause, arguments, sources, step, node.turn, node.spoken)
+
+    def _rewired(self, placed: Placed) -> Placed | None:
+        """The same call with each value taken from where the story first had it, which may be earlier than was drawn."""
+        earlier = [p.step for p in self.placed]
+        sources = dict(placed.sources)
+        for name, source in placed.sources.items():
+            port, value = placed.tool.by_name[name], placed.arguments[name]
+            first = source_of(port, value, earlier)
+            if first is None:
+                return None
+            if first != source.call:
+                if port.kind == "email" and self.placed[first].tool.record.CALLED != "{name}":
+                    return None  # "the sender of that mail": an address that is not a person's has no name to be said
+                for field in placed_fields(self.placed[first].tool, port):
+                    rows = [row for row in earlier[first].rows if getattr(row, field) == value]
+                    if rows:
+                        sources[name] = Source(first, rows[0], field)
+                        break
+        return placed._replace(sources=sources)
 
     def _fits(self, index: int, placed: Placed, state: frozenset[tuple[int, int]] | None) -> bool:
         step, tool = placed.step, placed.tool
@@ -254,6 +286,11 @@ class Planner:
         return say(field, value, self.year).strip('"')
 
 
+def placed_fields(tool: Tool, port: Port) -> list[str]:
+    """The fields of a tool's result that have the mark of a port."""
+    return [f.name for f in tool.fields if f.ref == port.ref and f.kind == port.kind]
+
+
 class _Choices:
     """For the calls of a wish that are not placed yet: the rows of the world that they may be about.
 
@@ -265,6 +302,8 @@ class _Choices:
         self.first = first
         self.tables = planner.services.state.world.tables
         self._rows: dict[int, list[Any] | None] = {}
+        self.tried: set[tuple[Any, ...]] = set()  # arguments of the goal that failed
+        self.repeats = 0
 
     def rows(self, index: int) -> list[Any] | None:
         """The rows, ordered by id; None where the call returns something it works out."""
@@ -304,12 +343,14 @@ class _Wish:
         self.arguments: dict[int, dict[str, Any]] = {}
         self.rows: dict[tuple[int, str], tuple[Any, str]] = {}  # (call, argument): the row and field it is taken from
         self.people: set[str] = set()
+        self.somebody = planner.cast
 
     def solve(self, goal: int) -> bool:
         """Samples arguments for the goal, tries it, and follows each entity up to what can be said."""
         services = self.planner.services
         before = services.state.world
-        if self._sample(goal) is None:
+        if not self._sample(goal):  # it failed, or found nothing
+            services.state.world = before
             return False
         services.state.world = before
         return all(self._trace_up(call) for call in range(goal - 1, self.first - 1, -1) if call not in self.arguments)
@@ -331,6 +372,7 @@ class _Wish:
         arguments: dict[str, Any] = {}
         target = self._target(index) if plan.tool.reads and None in plan.wiring.values() else None
         used: list[Any] = []
+        self.somebody = Cast((self.draw.choice(self.planner.cast.people),))  # a name and an address belong together
         for name, parent in plan.wiring.items():
             port = plan.tool.by_name[name]
             if parent is None:
@@ -351,10 +393,14 @@ class _Wish:
         self._note_people(plan.tool, arguments)
         if _writes_to(plan.tool, arguments, self.planner.cast.user.email):
             return None
-        ordered = tuple(arguments.get(p.name, p.default) for p in plan.tool.params)
+        ordered = (index, *(arguments.get(p.name, p.default) for p in plan.tool.params))
+        if ordered in self.choices.tried:
+            self.choices.repeats += 1
+            return None
         try:
-            result = self.planner.services.run(plan.tool, ordered)
+            result = self.planner.services.run(plan.tool, ordered[1:])
         except ToolError:
+            self.choices.tried.add(ordered)
             return None
         return result if isinstance(result, list) else [result]
 
@@ -455,7 +501,7 @@ class _Wish:
             told = planner.news(port.kind)
             if told and self.draw.chance(0.85):
                 return told
-        return literal(self.draw, port, planner.world.today, planner.cast)
+        return literal(self.draw, port, planner.world.today, self.somebody)
 
     def _note_people(self, tool: Tool, arguments: dict[str, Any]) -> None:
         for port in tool.params:

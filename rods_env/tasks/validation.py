@@ -10,7 +10,7 @@ from rods_env.errors import RodsError
 from rods_env.tasks.graph import source_of
 from rods_env.tasks.picks import picked
 from rods_env.tasks.replay import Gold
-from rods_env.tasks.task import KINDS, Mention, Task
+from rods_env.tasks.task import KINDS, Task
 from rods_env.tasks.text import is_said
 
 MAX_STRING = 200
@@ -115,32 +115,31 @@ def _arguments(task: Task, gold: Gold) -> Iterator[str]:
 def _mentions(task: Task, gold: Gold) -> Iterator[str]:
     """What the text refers to must be exactly one row of the result it is in, or have been mentioned before."""
     known: set[str] = set()
-    by_call: dict[int, list[tuple[int, Mention]]] = {}
+    shown = 0  # spoken calls whose results the story has shown
     for number, turn in enumerate(task.turns, 1):
         for mention in turn.mentions:
-            by_call.setdefault(mention.call, []).append((number, mention))
-            if not 0 <= mention.source < mention.call < len(task.calls):
-                yield f"Turn {number}, {mention.text!r}: refers to a call that does not come before it."
-                return
-    for index, call in enumerate(task.calls):
-        for number, mention in by_call.get(index, ()):
             where = f"Turn {number}, {mention.text!r}"
-            value = call.arguments.get(mention.argument)
+            if not 0 <= mention.source < mention.call < len(task.calls):
+                yield f"{where}: refers to a call that does not come before it."
+                return
+            while shown < mention.call:
+                if task.calls[shown].spoken:
+                    known.update(getattr(row, "id", "") for row in gold.steps[shown].rows)
+                shown += 1
+            value = task.calls[mention.call].arguments.get(mention.argument)
             step = gold.steps[mention.source]
             holders = [row for row in step.rows if any(getattr(row, f.name) == value for f in step.tool.fields)]
             if not holders:
                 yield f"{where}: the result it refers to does not hold {value!r}."
             elif mention.pick == "again":
-                if holders[0].id not in known:
+                if not any(row.id in known for row in holders):
                     yield f"{where}: was not mentioned before."
             else:
                 name = mention.pick.partition(":")[2]
-                chosen = picked(step.rows, mention.pick, getattr(holders[0], name) if name else None)
-                if len(chosen) != 1 or chosen[0] not in holders:
-                    yield f"{where}: fits {len(chosen)} of the {len(step.rows)} rows it may refer to."
+                chosen = [picked(step.rows, mention.pick, getattr(row, name) if name else None) for row in holders]
+                if not any(rows == [row] for rows, row in zip(chosen, holders, strict=True)):
+                    yield f"{where}: fits {len(chosen[0])} of the {len(step.rows)} rows it may refer to."
             known.update(getattr(row, "id", "") for row in holders)
-        if call.spoken:
-            known.update(getattr(row, "id", "") for row in gold.steps[index].rows)
 
 
 def _offers(task: Task) -> Iterator[str]:
