@@ -181,23 +181,6 @@ class Calendar(Api):
         return found[0]
 
     @tool(
-        "lookup",
-        ask=(
-            "find out who organises {meeting_id}",
-            "look up the organiser of {meeting_id}",
-            "check who is in charge of {meeting_id}",
-        ),
-        rows="the organiser of {meeting_id}",
-    )
-    def find_organiser(self, meeting_id: MeetingId) -> Colleague:
-        """Find the colleague who organises a meeting.
-
-        Args:
-            meeting_id: The meeting whose organiser is wanted.
-        """
-        return self.colleagues[self.meetings[meeting_id].organiser_id]
-
-    @tool(
         "search",
         ask=(
             "show me the meetings organised by {organiser_id}",

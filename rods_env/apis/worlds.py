@@ -17,7 +17,9 @@ from rods_env.errors import RodsError
 _FIRST_DAY = "2026-01-05"
 
 
-def draw_world(draw: Draw, apis: Sequence[str], *, size: int = 1, cast: Cast | None = None) -> tuple[World, Cast]:
+def draw_world(
+    draw: Draw, apis: Sequence[str], *, size: int = 1, cast: Cast | None = None, today: str | None = None
+) -> tuple[World, Cast]:
     """A new world for the named APIs, with one cast of people that all of them know.
 
     Args:
@@ -25,9 +27,10 @@ def draw_world(draw: Draw, apis: Sequence[str], *, size: int = 1, cast: Cast | N
         apis: names of registered APIs.
         size: how many times the usual number of rows.
         cast: the people; drawn when not given.
+        today: the date of the world; drawn when not given.
     """
     cast = cast or draw_cast(draw)
-    today = draw.date(_FIRST_DAY, 0, 300)
+    today = today or draw.date(_FIRST_DAY, 0, 300)
     tables: dict[str, Any] = {}
     for name in check_apis(apis):
         tables.update(_populated(APIS[name], draw, cast, today, size))

@@ -1,0 +1,28 @@
+"""Environments and their registration: one row of the table for each id."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+
+_TOOL_USE = "rods_env.envs.tool_use:ToolUseEnv"
+
+ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ToolUse-RODS-v0": (_TOOL_USE, {}),
+    "ToolUse-Files-v0": (_TOOL_USE, {"apis": ("files",)}),
+    "ToolUse-Shop-v0": (_TOOL_USE, {"apis": ("shop",)}),
+    "ToolUse-Travel-v0": (_TOOL_USE, {"apis": ("travel",)}),
+    "ToolUse-Bank-v0": (_TOOL_USE, {"apis": ("bank",)}),
+    "ToolUse-Calendar-v0": (_TOOL_USE, {"apis": ("calendar",)}),
+    "ToolUse-Mail-v0": (_TOOL_USE, {"apis": ("mail",)}),
+    "ToolUse-Tickets-v0": (_TOOL_USE, {"apis": ("tickets",)}),
+    "ToolUse-Fleet-v0": (_TOOL_USE, {"apis": ("fleet",)}),
+}
+
+
+def register_environments() -> None:
+    """Makes the ids of the table known to Gymnasium."""
+    for name, (entry_point, kwargs) in ENVIRONMENTS.items():
+        # The passive checker compares every observation with the space again, which halves the speed; the tests do it.
+        gym.register(name, entry_point=entry_point, kwargs=kwargs, disable_env_checker=True)

@@ -12,9 +12,10 @@ A call is never dropped silently: text that is no call in the wanted format is a
        key like `"name":` with a value in snake_case, or with one lower-case word after which the object ends, or an
        object or a key like `"parameters"` begins; or
     3. it holds `name(key=`, where the name has three characters or more or stands after `[` or at the start of a fence;
-       or `snake_name(`, but not "order_id(s)"; or `[name(` before a literal or `)`; or it begins with `[key='...` or
-       `(key='...` and ends with `)` or `]`: a call that lost its name or bracket; or it begins with `f(x=...);`; or
-    4. as a whole it is a Python call, or a list or tuple of expressions with a call among them.
+       or `snake_name(`, but not "order_id(s)"; or `[name(` before a literal or `)`; or it ends with `()]`; or
+    4. it begins with `f(x=...)` up to a bracket, a semicolon or the end of the line; or it ends with `)` or `]` and
+       begins with `[` and holds `key='...`, or begins with `key='...`: a call that lost its name or bracket; or
+    5. it begins with `[` or `name(` and is, as a whole, a Python call, or a list or tuple with a call in it.
 All other text is prose and no call, also when it begins with `[` or `{`: "[sigh] I cannot", `{"total": 3}`, "f(x) = 2".
 """
 
@@ -48,14 +49,13 @@ _HOW = {
     "json": 'Make the whole message a JSON list: [{"name": "tool_name", "arguments": {"key": "value"}}].',
     "python": "Make the whole message a list of calls with keywords and literal values: [tool_name(key='value')].",
 }
-_HOW["any"] = _HOW["hermes"]
 
 # Every repetition is bounded, so that no text makes the search quadratic. The search stops only at the few characters
 # of the first set, which prose seldom has, and looks back from there: five times as fast as a plain list of choices.
 _NAME = r"[^\W\d]\w{0,63}"
 _LITERAL = r"(?:[\"'\d\[{-]|True\b|False\b|None\b)"
 _RESEMBLES = re.compile(
-    rf"""[<\["'`{{(_](?:
+    rf"""(?x)[<\["'`{{(_](?:
       (?<=<) (?i: [/|\s]{{0,3}} (?: (?:tool|function)s?[\s_-]?ca?l+s?(?![a-z]) | \w{{0,20}}calls?[\s|]{{0,3}}>
                                 | (?:tool_use|invoke|python_tag)\b | function= ) )
     | (?<=\[) (?: (?i:tool_calls?\]) | \s{{0,9}}{_NAME}(?:\.{_NAME}){{0,4}}\(\s{{0,9}}
@@ -64,20 +64,18 @@ _RESEMBLES = re.compile(
         | (?:name|tool|tool_name|function|action)\\?["']\s{{0,9}}:\s{{0,9}}\\?["'] (?: \w{{1,40}}_\w{{0,40}}\\?["']
           | [a-z]\w{{0,63}} (?: [^{{}}]{{0,20}}\{{ | \\?["']\s{{0,9}}\}}
                              | ["']\s{{0,9}},\s{{0,9}}["'](?:parameters|params|args|kwargs|input)["'] ) ) )
-    | (?<=`) ``[a-z]{{0,10}}\s{{1,9}}\[?{_NAME}\(\s{{0,9}}{_NAME}\s{{0,9}}=(?!=)
+    | (?<=`) ``\w{{0,12}}\s{{1,9}}\[?{_NAME}\(\s{{0,9}}{_NAME}\s{{0,9}}=(?!=)
     | (?<=\{{) (?: (?<=arguments\{{) | (?<=arguments\W\{{) | (?<=arguments\W\W\{{) | (?<=arguments\W\W\W\{{) )
     | (?<=\() (?: (?<=[^\W\d]\w\w\()\s{{0,9}}{_NAME}\s{{0,9}}=(?!=) | \s{{0,9}}\)\s{{0,9}}\]\Z )
-    | (?<=\w_) (?: (?i:(?<=tool_)calls?>) | \w{{0,40}} (?: \((?!e?s\)) | \s\(\s{{0,9}}(?: \) | {_NAME}= ) ) ) )
-    """,
-    re.VERBOSE,
+    | (?<=\w_) (?: (?i:(?<=tool_)calls?>) | [^\W_]{{0,40}} (?: \((?!e?s\)) | \s\(\s{{0,9}}(?: \) | {_NAME}= ) ) ) )
+    """
 )
 _BEGINS_LIKE_ONE = re.compile(
-    rf"""(?=(?s:.*)[)\]]\Z) (?: \[(?s:.*?)(?<![?&/\w]) | [(\s]{{0,9}} ) {_NAME}={_LITERAL}
-    | [\[(\s]{{0,9}}{_NAME}\(\s{{0,9}}{_NAME}=[^()\n]{{0,500}}\)[ \t]{{0,9}}(?:[\]);\n]|\Z)
-    """,
-    re.VERBOSE,
+    rf"""(?x)(?=(?s:.*)[)\]]\Z) (?: \[(?s:.*?)(?<![?&/\w]) | [(\s]{{0,9}} ) {_NAME}={_LITERAL}
+    | [\[(\s]{{0,9}}{_NAME}\(\s{{0,9}}{_NAME}=[^()\n]{{0,500}}(?:\)[ \t]{{0,9}}(?:[\]);\n]|\Z)|\Z)
+    """
 )
-_PYTHON_CALL = re.compile(rf"{_NAME}(?:\.{_NAME}){{0,4}}(?:\(|\s{{1,3}}\(\s{{0,9}}(?:\)|{_NAME}\s{{0,9}}=))")
+_PYTHON_CALL = re.compile(rf"\b{_NAME}(?:\.{_NAME}){{0,4}}(?:\(|\s{{1,3}}\(\s{{0,9}}(?:\)|{_NAME}\s{{0,9}}=))")
 _BEGINS_AS_CALL = re.compile(rf"\s*(?:```\w*\s*)?(?:{_OPEN}|\[?\s*{_NAME}\(|\[?\s*\{{\s*[\"'])")
 _FENCE = re.compile(r"```(?:(?:json|python)(?=[\s\[{]))?(.*)```", re.DOTALL)
 _TAG_IN_STRING = re.compile(r"<(?=/?(?:tool_call|think)>)")
@@ -93,11 +91,10 @@ class ParsedCall(NamedTuple):
 
 
 class CallError(RodsError):
-    """The message holds no call that can be read, but something like one. Its text is for the policy."""
+    """The message holds no call that can be read, but something like one. What it says is for the policy."""
 
     def __init__(self, message: str) -> None:
-        # It quotes the policy's text, which need not be valid Unicode.
-        super().__init__(message.encode("utf-8", "backslashreplace").decode()[:300])
+        super().__init__(message.encode("utf-8", "backslashreplace").decode()[:300])  # it may quote lone surrogates
 
 
 class _Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -116,8 +113,7 @@ def parse_calls(text: str, call_format: str = "any") -> list[ParsedCall]:
     Raises:
         CallError: the message resembles a call that is not written in the format, or is too long to be read.
     """
-    # The short way, for the message that nearly always comes: one block and nothing else, and no `<` in it, so that
-    # neither a nested tag nor thinking can be there.
+    # The short way, for what nearly always comes: one block, and no `<` in it, so no nested tag and no thinking either.
     block = _ONE_BLOCK(text)
     if block and call_format in _TAGGED:
         try:
@@ -137,8 +133,7 @@ def _parse(text: str, call_format: str) -> list[ParsedCall]:
     if "<think>" in text:
         raise CallError("Expected </think> after <think>; got none. End the thinking before the answer.")
     try:
-        if not text.isascii():
-            text.encode()
+        text.encode()
         calls = _read(text.strip(), call_format)
     except UnicodeEncodeError:
         raise CallError("Expected valid Unicode; got a lone surrogate. Write the message without it.") from None
@@ -179,9 +174,8 @@ def _read(text: str, call_format: str) -> list[ParsedCall]:
 def _resembling(text: str) -> str:
     """The text from where something in it resembles a call, or nothing."""
     like = _RESEMBLES.search(text) or _BEGINS_LIKE_ONE.match(text)
-    if like:
-        return text[max(0, like.start() - 20) :]
-    return text if isinstance(_python_calls(text.strip()), list) else ""
+    start = max(0, like.start() - 20) if like else 0
+    return text[start:] if like or isinstance(_python_calls(text.strip()), list) else ""
 
 
 def _decoded(text: str, decode: Callable[[str], _Call | list[_Call]]) -> list[ParsedCall]:
@@ -256,9 +250,8 @@ def _literal(node: ast.expr) -> Any:
             texts = [key.value if isinstance(key, ast.Constant) else None for key in keys]
             if all(isinstance(text, str) for text in texts) and len(set(texts)) == len(texts):
                 return dict(zip(texts, map(_literal, values), strict=True))
-            raise _refused("Expected different strings as the keys of a dict; got others.", "python")
-    kind = type(node.value).__name__ if isinstance(node, ast.Constant) else type(node).__name__
-    raise _refused(f"Expected literal values (str, finite number, True, None, list, dict); got {kind}.", "python")
+    kind = type(node.value if isinstance(node, ast.Constant) else node).__name__
+    raise _refused(f"Expected literals (str, finite number, True, None, list, dict by str); got {kind}.", "python")
 
 
 def _check_format(call_format: str) -> None:
@@ -272,7 +265,7 @@ def _shown(text: str) -> str:
 
 def _refused(problem: str, call_format: str = "hermes") -> CallError:
     """The error, cut in such a way that what to do stays readable."""
-    how = _HOW[call_format]
+    how = _HOW.get(call_format, _HOW["hermes"])
     return CallError(f"{problem[: 299 - len(how)]} {how}")
 
 
@@ -285,14 +278,13 @@ def write_calls(calls: Sequence[tuple[str, Mapping[str, Any]]], call_format: str
     _check_format(call_format)
     try:
         plain = [(name, msgspec.to_builtins(dict(arguments), str_keys=True)) for name, arguments in calls]
-        objects = [{"name": name, "arguments": arguments} for name, arguments in plain]
-        written = [json.dumps(one, ensure_ascii=False, allow_nan=False) for one in objects]  # refuses NaN
+        written = [json.dumps({"name": n, "arguments": a}, ensure_ascii=False, allow_nan=False) for n, a in plain]
         if call_format == "python":
-            written = [f"{name}({', '.join(f'{key}={value!r}' for key, value in a.items())})" for name, a in plain]
+            written = [f"{n}({', '.join(f'{key}={value!r}' for key, value in a.items())})" for n, a in plain]
         # A tag in a string would end the block, or the thinking.
         written = [_TAG_IN_STRING.sub(r"\\x3c" if call_format == "python" else r"\\u003c", one) for one in written]
-        tagged = "\n".join(f"{_OPEN}{one}{_CLOSE}" for one in written)
-        text = tagged if call_format in _TAGGED else f"[{', '.join(written)}]"
+        blocks = [f"{_OPEN}{one}{_CLOSE}" for one in written]
+        text = "\n".join(blocks) if call_format in _TAGGED else f"[{', '.join(written)}]"
         again = [(call.name, _decode_object(call.arguments)) for call in parse_calls(text, call_format)]
         if msgspec.json.encode(again) != msgspec.json.encode(plain):  # as JSON, where 1, 1.0 and True differ
             raise ValueError("they come back changed")
@@ -304,4 +296,4 @@ def write_calls(calls: Sequence[tuple[str, Mapping[str, Any]]], call_format: str
 def describe_format(call_format: str = "any") -> str:
     """How to write calls in this format, for a system prompt."""
     _check_format(call_format)
-    return f"To call tools: {_HOW[call_format]} A message without a call is plain text."
+    return f"To call tools: {_HOW.get(call_format, _HOW['hermes'])} A message without a call is plain text."

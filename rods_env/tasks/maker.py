@@ -39,6 +39,7 @@ class TaskMaker:
         turns: int,
         chatty: float = 0.25,
         max_calls: int = 14,
+        max_depth: int = 6,
         prefer: frozenset[str] = frozenset(),
         offered: Sequence[str] = (),
     ) -> Task:
@@ -49,6 +50,7 @@ class TaskMaker:
             turns: how many turns.
             chatty: the probability of one more wish in the same turn.
             max_calls: the most calls in all.
+            max_depth: the longest chain of calls that feed each other (calls that share state may make it longer).
             prefer: names of tools to choose first.
             offered: further APIs that are offered and not needed.
 
@@ -66,16 +68,19 @@ class TaskMaker:
             while wishes < 3 and draw.chance(chatty):
                 wishes += 1
             for number in range(wishes):
-                if not any(self._wish(sketch, planner, turn) for _ in range(12)) and number == 0:
+                if not any(self._wish(sketch, planner, turn, max_depth) for _ in range(12)) and number == 0:
                     raise SynthesisError("no wish could be fulfilled.", reason="plan")
             if len(planner.placed) > max_calls:
                 raise SynthesisError(f"the drawn shape has more than {max_calls} calls.", reason="shape")
         data = frozenset((s.call, v) for v, p in enumerate(planner.placed) for s in p.sources.values())
         return _told(planner, Shape(tuple(planner.nodes), data), draw, every)
 
-    def _wish(self, sketch: ShapeSketch, planner: Planner, turn: int) -> bool:
+    def _wish(self, sketch: ShapeSketch, planner: Planner, turn: int, max_depth: int) -> bool:
         size = len(sketch.planned)
         if not sketch.wish(turn):
+            return False
+        if sketch.depth() > max_depth:
+            sketch.undo(size)
             return False
         goal = sketch.planned[-1]
         luck = self._luck.setdefault((goal.tool, *(sketch.planned[u].tool for u in goal.parents)), [0, 0])

@@ -141,6 +141,7 @@ class ShapeSketch:
         self.graph = graph
         self.prefer = prefer
         self.planned: list[Planned] = []
+        self.start = 0  # the first call of the wish that is drawn
         self.known: list[frozenset[Mark]] = []  # for each planned call what its result can feed
 
     def wish(self, turn: int) -> bool:
@@ -150,12 +151,19 @@ class ShapeSketch:
             Whether a tool was found; if not, `planned` is as before.
         """
         linked = bool(self.planned) and self.draw.chance(0.93)
-        size = len(self.planned)
+        size = self.start = len(self.planned)
         tool = self._goal(linked)
         if tool is not None and self._add(tool, turn, True, 0, linked) is not None:
             return True
         self.undo(size)
         return False
+
+    def depth(self) -> int:
+        """The number of calls on the longest chain."""
+        depths: list[int] = []
+        for planned in self.planned:
+            depths.append(1 + max((depths[u] for u in planned.parents), default=0))
+        return max(depths, default=0)
 
     def undo(self, size: int) -> None:
         """Forgets all but the first `size` calls."""
@@ -167,20 +175,17 @@ class ShapeSketch:
         known = frozenset().union(*self.known)
         happened = any(not p.tool.reads for p in self.planned)
         done = {p.tool for p in self.planned if p.spoken}
-        found: Tool | None = None
-        for _ in range(12 if self.prefer else 6):
-            options = graph.by_skill.get(draw.choice(_GOAL_SKILLS))
+        wanted = [tool for tool in graph.tools if tool.name in self.prefer and tool not in done]
+        for _ in range(8):
+            options = wanted if wanted and draw.chance(0.5) else graph.by_skill.get(draw.choice(_GOAL_SKILLS))
             if not options:
                 continue
             tool = draw.choice(options)
             if linked and known.isdisjoint(graph.marks[tool]) and not (happened and tool in graph.telling):
                 continue
-            if tool in done and not draw.chance(0.1):
-                continue
-            if not self.prefer or tool.name in self.prefer:
+            if tool not in done or draw.chance(0.1):
                 return tool
-            found = found or tool
-        return found
+        return None
 
     def _add(self, tool: Tool, turn: int, spoken: bool, level: int, linked: bool = False) -> int | None:
         parents: dict[Mark, int] = {}
@@ -211,6 +216,8 @@ class ShapeSketch:
         """A call whose result holds such a value: one that the story has, or a new unspoken one."""
         draw = self.draw
         have = [i for i, known in enumerate(self.known) if mark in known]
+        if not link and level == 0 and draw.chance(0.6):
+            have = [i for i in have if i < self.start]  # another one: invite Tom to the meeting of Ana, not Ana
         own = [i for i in have if own_mark(self.planned[i].tool) == mark] or have
         if own and (link or draw.chance(0.7)):
             return own[-1] if draw.chance(0.6) else draw.choice(own)

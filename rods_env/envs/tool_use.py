@@ -1,0 +1,434 @@
+"""`ToolUseEnv`: one user, several turns, simulated APIs; text in, text out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, SupportsFloat
+
+import gymnasium as gym
+import msgspec
+import numpy as np
+from gymnasium.error import ResetNeeded
+
+from rods_env.apis.api import World
+from rods_env.apis.registry import TOOLS, Services, Tool, check_apis
+from rods_env.envs.calls import FORMATS, CallError, describe_format, parse_calls
+from rods_env.envs.grading import failed_checks
+from rods_env.envs.spaces import UnicodeText
+from rods_env.envs.transcript import Message, Transcript
+from rods_env.errors import RodsError, ToolError
+from rods_env.tasks.distractors import with_distractors
+from rods_env.tasks.replay import encode_result
+from rods_env.tasks.task import Task, load_tasks
+from rods_env.tasks.validation import offered_tools
+
+_SYSTEM = (
+    "You are an assistant who acts for the user by calling tools. Today is {day}, {time}. {calls} When you have done what "
+    "the user asked for, or cannot do it, answer without a call. Never make up ids or values; if something is missing, ask."
+)
+
+_encode_error = msgspec.json.Encoder().encode
+
+
+class Snapshot(NamedTuple):
+    """The whole state of an episode. Everything in it is immutable, so taking one copies nothing."""
+
+    task: Task
+    world: World
+    transcript: Transcript
+    turn: int
+    attempts: int
+    steps: int
+    called: bool
+    progress: float
+    owed: float
+    passed: tuple[bool, ...]
+    termination: str | None
+
+
+class ToolUseEnv(gym.Env[str, str]):
+    """
+    ## Description
+    A user asks for something, in one to six turns. The agent acts through the tools of simulated services (a shop, a
+    bank, a calendar, …), whose state is a world of linked records. What a turn needs often has to be found first: the
+    user says "my latest order", not "ord_k3v9x". Some turns cannot be served yet, because a tool or a value is
+    missing; there the agent should ask.
+
+    ## Action Space
+    The assistant's message, any Unicode text (`UnicodeText`). Calls are read from it in one of three formats:
+
+    | format | example |
+    |---|---|
+    | hermes | `<tool_call>{"name": "list_orders", "arguments": {"customer_id": "cus_k3v9x"}}</tool_call>` |
+    | json | `[{"name": "list_orders", "arguments": {"customer_id": "cus_k3v9x"}}]` |
+    | python | `[list_orders(customer_id='cus_k3v9x')]` (parsed, never evaluated) |
+
+    Several calls in one message run in order. A message without a call closes the turn.
+
+    ## Observation Space
+    Text (`UnicodeText`): the results of the calls as JSON, one line for each, or the next message of the user. An error is
+    `{"error": "…"}`. After the last turn it is empty.
+
+    ## Starting State
+    A task drawn uniformly by the environment's own random generator, or `reset(options={"task": …})`: a `Task`, its id, or
+    its index. The world is the task's; the clock stands still.
+
+    ## Rewards
+    1/N when a turn closes passed (N: turns of the task), else 0; their sum over an episode is the progress in [0, 1]. A turn
+    passes if the agent's world equals the gold world after that turn, and every result that the user asked to see is among
+    the results the agent has seen. A turn in which something is missing passes if nothing is called in it; with
+    `refrain_credit="with_recovery"` its 1/N is paid when the next turn, which supplies what was missing, passes too.
+    The whole contract: docs/grading.md.
+
+    ## Episode End
+    Terminated after the last turn (`completed`), or, with `stop_at_failed_turn`, after the first that fails
+    (`failed_turn`). Truncated after `max_steps` steps (`step_limit`).
+
+    ## Information
+    On every step: `task_id`, `turn` (counted from 0), `turns`, `progress`, `turn_passed` (None unless a turn closed in this
+    step), `failed_checks` (of the turn that closed: `world`, `answers`, `called`), `closed_by` (`answer` or `attempts`), `error`
+    (whether a call of this step failed), `attempts_left`, `termination` (None while it runs), `messages` (the conversation in
+    the OpenAI chat shape). On `reset`, and when they change, also `tools` (OpenAI-style JSON schemas).
+
+    ## Arguments
+    See `__init__`.
+
+    ## Version History
+    * v0: initial version
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 1}
+
+    def __init__(
+        self,
+        *,
+        tasks: str | os.PathLike[str] | Sequence[Task] = "seeds",
+        apis: Sequence[str] | None = None,
+        distractor_apis: Sequence[str] = (),
+        call_format: str = "any",
+        attempts_per_turn: int = 10,
+        max_steps: int = 100,
+        stop_at_failed_turn: bool = False,
+        refrain_credit: str = "with_recovery",
+        render_mode: str | None = None,
+    ) -> None:
+        """Makes an environment.
+
+        Args:
+            tasks: "seeds", "heldout", the path of a task file, or tasks.
+            apis: only tasks whose APIs are all among these; None for all tasks.
+            distractor_apis: APIs whose tools are offered in every task beside its own.
+            call_format: "hermes", "json", "python", or "any" of them.
+            attempts_per_turn: failed calls and unreadable messages in a turn, after which it closes.
+            max_steps: steps after which an episode is truncated.
+            stop_at_failed_turn: whether the first failed turn ends the episode.
+            refrain_credit: "with_recovery" or "immediate": when a turn in which the agent could only ask is paid.
+            render_mode: None, "ansi" or "rgb_array".
+
+        Raises:
+            RodsError: for a value that is none of these, or if no task is left.
+        """
+        _check("call_format", call_format, FORMATS)
+        _check("refrain_credit", refrain_credit, ("with_recovery", "immediate"))
+        _check("render_mode", render_mode, (None, *self.metadata["render_modes"]))
+        for name, value in (("attempts_per_turn", attempts_per_turn), ("max_steps", max_steps)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise RodsError(f"{name} must be a positive integer; got {value!r}.")
+        self.observation_space: gym.Space[str] = UnicodeText()
+        self.action_space: gym.Space[str] = UnicodeText()
+        self.call_format = call_format
+        self.attempts_per_turn = attempts_per_turn
+        self.max_steps = max_steps
+        self.stop_at_failed_turn = stop_at_failed_turn
+        self.refrain_credit = refrain_credit
+        self.render_mode = render_mode
+        self.distractor_apis = check_apis(distractor_apis)
+        self.tasks = _tasks(tasks, apis)
+        self._by_id = {task.id: task for task in self.tasks}
+        self._prepared: dict[str, Task] = {}
+        self._services: Services | None = None
+        self._live = False
+        self._tools: dict[str, Tool] = {}
+
+    # ------------------------------------------------------------------ the Gymnasium interface
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Begins an episode.
+
+        Args:
+            seed: seeds the generator that draws tasks.
+            options: `{"task": …}` with a `Task`, a task id or an index plays that task.
+
+        Returns:
+            The user's first message, and the information with the tools.
+
+        Raises:
+            RodsError: for an unknown option or task.
+        """
+        super().reset(seed=seed)
+        task = self._chosen(options or {})
+        if self.distractor_apis:
+            if task.id not in self._prepared:
+                self._prepared[task.id] = with_distractors(task, self.distractor_apis)
+            task = self._prepared[task.id]
+        now = task.world.now
+        system = _SYSTEM.format(day=now[:10], time=now[11:], calls=describe_format(self.call_format))
+        transcript = Transcript(
+            [{"role": "system", "content": system}, {"role": "user", "content": task.turns[0].message}]
+        )
+        self.restore(Snapshot(task, task.world, transcript, 0, 0, 0, False, 0.0, 0.0, (), None))
+        info = self._info()
+        info["tools"] = self._schemas()
+        return task.turns[0].message, info
+
+    def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Takes the assistant's message.
+
+        Returns:
+            The results or the user's next message, the reward, whether the episode terminated or was truncated, and
+            the information.
+
+        Raises:
+            ResetNeeded: before `reset`, or after the end of an episode.
+        """
+        if not self._live:
+            raise ResetNeeded("the episode has ended or not begun: call reset() before step().")
+        self._steps += 1
+        try:
+            calls = parse_calls(action, self.call_format)
+        except CallError as error:
+            calls, observation = None, self._refuse(action, str(error))
+        if calls:
+            observation = self._run(action, calls)
+        elif calls is not None:
+            return self._close(action)
+        if self._attempts >= self.attempts_per_turn:
+            return self._close(None, observation)
+        if self._steps >= self.max_steps:
+            self._end("step_limit")
+            return observation, 0.0, False, True, self._info(error=self._failed)
+        return observation, 0.0, False, False, self._info(error=self._failed)
+
+    def render(self) -> Any:
+        """The conversation and what is done, as text (`ansi`), or the task's graph (`rgb_array`, H x W x 3 bytes)."""
+        if self.render_mode is None:
+            gym.logger.warn(
+                'render() was called, but no render mode was chosen: gym.make(id, render_mode="ansi") or "rgb_array".'
+            )
+            return None
+        from rods_env.envs.rendering import picture, text
+
+        snapshot = self.snapshot()
+        return text(snapshot) if self.render_mode == "ansi" else picture(snapshot)
+
+    # ------------------------------------------------------------------ snapshots
+
+    def snapshot(self) -> Snapshot:
+        """The episode as it is now. O(1): worlds and conversations are persistent values.
+
+        The generator that draws tasks is no part of it: a snapshot is of an episode, not of the environment.
+
+        Raises:
+            ResetNeeded: before the first `reset`.
+        """
+        if self._services is None:
+            raise ResetNeeded("there is no episode yet: call reset() before snapshot().")
+        return Snapshot(
+            self._task, self._services.state.world, self._transcript, self._turn, self._attempts, self._steps,
+            self._called, self._progress, self._owed, self._passed, self._termination,
+        )  # fmt: skip
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Goes on from a snapshot, also from another environment's."""
+        (self._task, world, self._transcript, self._turn, self._attempts, self._steps, self._called, self._progress,
+         self._owed, self._passed, self._termination) = snapshot  # fmt: skip
+        if self._services is None:
+            self._services = Services(world)
+        else:
+            self._services.state.world = world
+        self._tools = _offered(self._task, self._turn)
+        self._failed = False
+        self._live = self._termination is None
+
+    @property
+    def task(self) -> Task:
+        """The task that is played."""
+        return self._task
+
+    @property
+    def world(self) -> World:
+        """The agent's world."""
+        return self.snapshot().world
+
+    @property
+    def turn(self) -> int:
+        """The turn that is open, counted from 0."""
+        return self._turn
+
+    # ------------------------------------------------------------------ inside a step
+
+    def _run(self, action: str, calls: Sequence[Any]) -> str:
+        """Runs calls in order; a refused one costs an attempt, and the others run all the same."""
+        transcript = self._transcript.plus({"role": "assistant", "content": action})
+        services: Services = self._services  # type: ignore[assignment]
+        self._called = True
+        self._failed = False
+        results = []
+        for name, arguments in calls:
+            tool = self._tools.get(name)
+            try:
+                if tool is None:
+                    raise ToolError("unknown_tool", self._unknown(name))
+                result = encode_result(services.run(tool, tool.decode(arguments)))
+            except ToolError as error:
+                result = self._error(str(error))
+            except msgspec.ValidationError as error:
+                result = self._error(f"{name}: {error}.")
+            except msgspec.DecodeError as error:
+                result = self._error(f"{name}: the arguments are no valid JSON: {error}.")
+            transcript = transcript.plus({"role": "tool", "name": name, "content": result})
+            results.append(result)
+        self._transcript = transcript
+        return results[0] if len(results) == 1 else "\n".join(results)
+
+    def _error(self, message: str) -> str:
+        self._attempts += 1
+        self._failed = True
+        return _encode_error({"error": message}).decode()
+
+    def _refuse(self, action: str, message: str) -> str:
+        """A message that cannot be read: nothing runs, one attempt is spent, the policy is told why."""
+        self._called = True
+        result = self._error(message)
+        transcript = self._transcript.plus({"role": "assistant", "content": _valid(action)})
+        self._transcript = transcript.plus({"role": "tool", "name": "", "content": result})
+        return result
+
+    def _unknown(self, name: str) -> str:
+        import difflib
+
+        close = difflib.get_close_matches(name[:60], self._tools, 1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        return f"There is no tool {_valid(name[:60])!r} at the moment.{hint}"
+
+    def _close(self, action: str | None, observation: str = "") -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Grades the open turn and opens the next."""
+        task, turn, transcript = self._task, self._turn, self._transcript
+        if action is not None:
+            transcript = transcript.plus({"role": "assistant", "content": action})
+        seen = (message["content"] for message in transcript.newest_first() if message["role"] == "tool")
+        failed = failed_checks(task, turn, self.snapshot().world, seen, self._called)
+        reward = self._pay(not failed, not task.turns[turn].calls)
+        self._passed = (*self._passed, not failed)
+        closed_by = "answer" if action is not None else "attempts"
+        self._transcript, self._called, self._attempts = transcript, False, 0
+        if turn + 1 == len(task.turns):
+            self._end("completed")
+        elif failed and self.stop_at_failed_turn:
+            self._end("failed_turn")
+        else:
+            self._turn = turn + 1
+            message = task.turns[self._turn].message
+            self._transcript = transcript.plus({"role": "user", "content": message})
+            observation = f"{observation}\n{message}" if observation else message
+            if self._steps >= self.max_steps:
+                self._end("step_limit")
+        if self._termination is not None and action is not None:
+            observation = ""
+        info = self._info(turn_passed=not failed, failed=failed, closed_by=closed_by, error=action is None)
+        if self._live and task.turns[self._turn].adds:
+            self._tools = _offered(task, self._turn)
+            info["tools"] = self._schemas()
+        truncated = self._termination == "step_limit"
+        return observation, reward, self._termination is not None and not truncated, truncated, info
+
+    def _pay(self, passed: bool, refrained: bool) -> float:
+        """The reward of the turn that closed; what a turn of asking is owed is paid with the turn after it."""
+        share = 1.0 / len(self._task.turns)
+        if refrained and self.refrain_credit == "with_recovery":
+            self._owed = share if passed else 0.0
+            return 0.0
+        reward = share + self._owed if passed else 0.0
+        self._owed = 0.0
+        # The sum of N shares is exactly 1 only if it is counted, not added up.
+        before = self._progress
+        self._progress = round((before + reward) * len(self._task.turns)) / len(self._task.turns)
+        return self._progress - before
+
+    def _end(self, termination: str) -> None:
+        self._termination = termination
+        self._live = False
+
+    def _info(
+        self,
+        turn_passed: bool | None = None,
+        failed: tuple[str, ...] = (),
+        closed_by: str | None = None,
+        error: bool = False,
+    ) -> dict[str, Any]:
+        task = self._task
+        return {
+            "task_id": task.id,
+            "turn": self._turn,
+            "turns": len(task.turns),
+            "progress": self._progress,
+            "turn_passed": turn_passed,
+            "failed_checks": failed,
+            "closed_by": closed_by,
+            "error": error,
+            "attempts_left": self.attempts_per_turn - self._attempts,
+            "termination": self._termination,
+            "messages": self._transcript,
+        }
+
+    def _schemas(self) -> list[Message]:
+        return [tool.schema for tool in self._tools.values()]
+
+    def _chosen(self, options: dict[str, Any]) -> Task:
+        unknown = sorted(set(options) - {"task"})
+        if unknown:
+            raise RodsError(f"unknown option {unknown[0]!r}; the only one is 'task'.")
+        wanted = options.get("task")
+        if wanted is None:
+            return self.tasks[int(self.np_random.integers(len(self.tasks)))]
+        if isinstance(wanted, Task):
+            return wanted
+        if isinstance(wanted, (int, np.integer)) and -len(self.tasks) <= wanted < len(self.tasks):
+            return self.tasks[int(wanted)]
+        if isinstance(wanted, str) and wanted in self._by_id:
+            return self._by_id[wanted]
+        raise RodsError(f"expected a Task, a task id or an index below {len(self.tasks)}; got {wanted!r}.")
+
+
+def _check(name: str, value: Any, allowed: Sequence[Any]) -> None:
+    if value not in allowed:
+        raise RodsError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}.")
+
+
+def _tasks(tasks: str | os.PathLike[str] | Sequence[Task], apis: Sequence[str] | None) -> list[Task]:
+    found = load_tasks(tasks) if isinstance(tasks, (str, os.PathLike)) else list(tasks)
+    if not all(isinstance(task, Task) for task in found):
+        raise RodsError("tasks must be a name, a path, or a sequence of Task.")
+    if apis is not None:
+        wanted = set(check_apis(apis))
+        found = [task for task in found if wanted.issuperset(task.apis)]
+    if not found:
+        raise RodsError(f"no task is left: expected tasks that use only {apis}." if apis else "expected at least one task.")
+    return found
+
+
+_OFFERED: dict[tuple[tuple[str, ...], tuple[str, ...]], dict[str, Tool]] = {}
+
+
+def _offered(task: Task, turn: int) -> dict[str, Tool]:
+    """The tools offered in a turn, by name; the same dictionary for tasks that offer the same."""
+    key = (task.apis, tuple(name for later in task.turns[turn + 1 :] for name in later.adds))
+    if key not in _OFFERED:
+        _OFFERED[key] = {name: TOOLS[name] for name in offered_tools(task, turn)}
+    return _OFFERED[key]
+
+
+def _valid(text: str) -> str:
+    """The text with lone surrogates replaced, which no message can carry."""
+    return text.encode("utf-8", "replace").decode()
