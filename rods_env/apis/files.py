@@ -244,11 +244,11 @@ class Files(Api):
     @tool(
         "search",
         ask=(
-            "show me the {status} files from the {folder_name} folder",
-            "list the files from the {folder_name} folder that are {status}",
-            "tell me which files from the {folder_name} folder are {status}",
+            "show me the {status} files in the {folder_name} folder",
+            "list the files in the {folder_name} folder that are {status}",
+            "tell me which files in the {folder_name} folder are {status}",
         ),
-        rows="the ~ marked {status} from the {folder_name} folder",
+        rows="the ~ among the {status} files in the {folder_name} folder",
     )
     def search_files(self, folder_name: FolderName, status: FileStatus) -> list[DriveFile]:
         """List the files of a folder that are unlocked, locked, or deleted and in the trash.

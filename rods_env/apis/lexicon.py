@@ -17,7 +17,7 @@ CITIES = (
 )  # fmt: skip
 
 SUBJECTS = (
-    "Short update", "Quick question", "For your records", "About next week", "News", "A small change",
+    "Short update", "Quick question", "For your records", "Next week", "News", "A small change",
     "Before I forget", "As promised", "One more thing", "Just so you know",
 )  # fmt: skip
 

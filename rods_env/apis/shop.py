@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from rods_env.apis.api import Api, Record, Table, tool
 from rods_env.apis.draw import Draw, day_after
-from rods_env.apis.kinds import Amount, City, Date, Email, Kind, PersonName, Quantity, Rating, Ref, Sentence
+from rods_env.apis.kinds import Amount, City, Date, Email, Kind, PersonName, Quantity, Rating, Ref
 from rods_env.apis.lexicon import CITIES, Cast
 from rods_env.errors import ToolError
 
@@ -20,6 +20,11 @@ CATEGORIES = {
     "toys": ("wooden train", "chess set", "kite", "puppet theatre", "marble run"),
 }
 
+OPINIONS = (
+    "It does what it should.", "I would buy it again.", "Not what I hoped for.", "Good for the price.", "It broke after a week.",
+    "My children love it.", "Smaller than it looks in the picture.", "Well made and quick to arrive.",
+)  # fmt: skip
+
 CustomerId = Annotated[str, Ref("customer")]
 ProductId = Annotated[str, Ref("product")]
 OrderId = Annotated[str, Ref("order")]
@@ -27,6 +32,7 @@ VoucherId = Annotated[str, Ref("voucher")]
 ReviewId = Annotated[str, Ref("review")]
 Category = Annotated[str, Kind("shop_category", "A category of products.", words=tuple(CATEGORIES))]
 Item = Annotated[str, Kind("item", "What a product is called.")]
+Opinion = Annotated[str, Kind("opinion", "What a customer thinks of a product.", words=OPINIONS, quote=True)]
 OrderStatus = Literal["open", "shipped", "delivered", "cancelled", "returned", "refunded"]
 Reason = Literal["too_late", "broken", "wrong_item", "changed_mind"]
 
@@ -120,7 +126,7 @@ class Review(Record, frozen=True):
     item: Item
     author: PersonName
     rating: Rating
-    text: Sentence
+    text: Opinion
 
 
 class Quote(Record, frozen=True):
@@ -306,7 +312,7 @@ class Shop(Api):
         done="A review of the {item} is online.",
         errors=("already_reviewed",),
     )
-    def write_review(self, product_id: ProductId, customer_id: CustomerId, rating: Rating, text: Sentence) -> Review:
+    def write_review(self, product_id: ProductId, customer_id: CustomerId, rating: Rating, text: Opinion) -> Review:
         """Publish a customer's review of a product. Each customer may review a product once.
 
         Args:
@@ -473,9 +479,8 @@ class Shop(Api):
                 )  # fmt: skip
             for _ in range(1 + draw.index(3 * size)):
                 yield Voucher(draw.id("vou"), customer.id, draw.amount(2, 15), draw.date(today, 5, 90))
-        reviews = ("It does what it should.", "I would buy it again.", "Not what I hoped for.", "Good for the price.")
         for product in draw.sample(products, 3 * size):
             for author in draw.sample(cast.people, 2 + draw.index(2)):
                 yield Review(
-                    draw.id("rev"), product.id, product.item, author.name, draw.integer(1, 5), draw.choice(reviews)
+                    draw.id("rev"), product.id, product.item, author.name, draw.integer(1, 5), draw.choice(OPINIONS)
                 )

@@ -232,10 +232,10 @@ class Tickets(Api):
         "search",
         ask=(
             "show me the {team} team's tickets that are {status}",
-            "list the tickets marked {status} with the {team} team",
-            "tell me which tickets are {status} with the {team} team",
+            "list the {status} tickets of the {team} team",
+            "tell me which tickets of the {team} team are {status}",
         ),
-        rows="the ~ marked {status} with the {team} team",
+        rows="the ~ among the {status} tickets of the {team} team",
     )
     def search_team_tickets(self, team: TeamName, status: TicketStatus) -> list[Ticket]:
         """List the tickets of a support team that have a status.

@@ -148,8 +148,9 @@ def base_shape(task: Task) -> Shape:
 class _Set:
     """A set under construction: no two tasks equal, every tool used."""
 
-    def __init__(self, source: TaskSource, avoid: Sequence[Task] = ()) -> None:
+    def __init__(self, source: TaskSource, avoid: Sequence[Task] = (), cover_from: int = 10**9) -> None:
         self.source = source
+        self.cover_from = cover_from  # from this many tasks on, tools that no task uses are asked for
         self.tasks: list[Task] = []
         self.texts = {tuple(turn.message for turn in task.turns) for task in avoid}
         self.used: Counter[str] = Counter()
@@ -179,11 +180,15 @@ class _Set:
                     progress(1)
 
     def _one(self, kind: Kind, turns: int, depth: int, fits: Callable[[Task], bool]) -> None:
+        unused = frozenset(TOOLS) - frozenset(self.used)
+        cover = bool(unused) and len(self.tasks) >= self.cover_from
         for tries in range(2 * _TRIES):
-            prefer = self.rare() if tries % 2 else frozenset()
+            prefer = unused if cover else self.rare() if tries % 2 else frozenset()
             limit = depth if tries < _TRIES else 6
             task = self.source.attempt(kind, prefer=prefer, turns=turns, max_depth=limit)
             if task is None or not fits(task):
+                continue
+            if cover and tries < _TRIES and unused.isdisjoint(call.tool for call in task.calls):
                 continue
             if tries < _TRIES and task.profile.depth != depth:
                 continue
@@ -231,12 +236,13 @@ def make_frozen(seed: int = SEED, *, progress: Progress = lambda _: None) -> tup
         seed: equal seeds give equal sets (with equal versions of Faker and numpy).
         progress: called with 1 for every task.
     """
-    seeds = _Set(TaskSource(seed, uses=1))
+    cover_from = sum(QUOTAS.values()) * 5 // 8
+    seeds = _Set(TaskSource(seed, uses=1), cover_from=cover_from)
     for kind, n in QUOTAS.items():
         seeds.fill(kind, n, lambda _: True, progress)
     known = {task.profile for task in seeds.tasks}
     source = TaskSource(seed + 1, uses=1)
-    heldout = _Set(source, seeds.tasks)
+    heldout = _Set(source, seeds.tasks, cover_from)
     for kind, n in QUOTAS.items():
         parents = [task for task in seeds.tasks if task.kind == kind]
         for parent in source.draw.shuffled(parents):

@@ -139,7 +139,7 @@ def realize(
 
 def _told(planner: Planner, shape: Shape, draw: Draw, apis: tuple[str, ...]) -> Task:
     placed, world = planner.placed, planner.world
-    messages = Narrator(placed, planner.cast.user, draw, planner.year).messages()
+    messages = Narrator(placed, planner.cast, draw, planner.year).messages()
     turns = tuple(
         Turn(text, tuple(_call(p) for p in placed if p.turn == number), mentions=mentions)
         for number, (text, mentions) in enumerate(messages)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rods_env.apis.draw import Draw
-from rods_env.apis.lexicon import Person
+from rods_env.apis.lexicon import Cast
 from rods_env.apis.registry import Port, fields_of
 from rods_env.errors import SynthesisError
 from rods_env.tasks.picks import picks
@@ -27,6 +27,10 @@ _REQUESTS = (
     "Please {}.", "Could you {}?", "Can you {}?", "{}, please.", "I'd like you to {}.", "Please {}.", "Would you {}?",
 )  # fmt: skip
 _OPENERS = ("", "", "", "Thanks. ", "Great. ", "Good. ", "All right. ", "Thank you. ", "Okay. ", "Perfect. ")
+_TOPICS = ("Something else. ", "One more thing. ", "On another matter: ", "There is something else. ")
+_OF_ME = re.compile(r"the ([\w -]+) of $")
+_ONE_MANY = re.compile(r"\b1 (piece|star|night|year|minute|day|place)s\b")
+_A_VOWEL = re.compile(r"\b([Aa]) (?=(?!uni|use|one|eu)[aeiou])")
 _GREETINGS = ("Hi, {} here. ", "Hello, this is {}. ", "Hi, this is {}. ", "Good morning, {} here. ", "Hello, my name is {}. ")
 
 
@@ -41,14 +45,15 @@ class Narrator:
 
     Args:
         placed: the planned calls.
-        user: the person who speaks.
+        cast: the people of the story; the first one speaks.
         draw: the source of chance.
         year: the current year.
     """
 
-    def __init__(self, placed: Sequence[Placed], user: Person, draw: Draw, year: str) -> None:
+    def __init__(self, placed: Sequence[Placed], cast: Cast, draw: Draw, year: str) -> None:
         self.placed = placed
-        self.user = user
+        self.user = cast.user
+        self.cast_names = {person.name for person in cast.people}
         self.draw = draw
         self.year = year
         self.known: dict[str, str] = {}  # id of a mentioned entity to its noun, the latest last
@@ -57,6 +62,7 @@ class Narrator:
         self.focus: str | None = None  # the entity that "it" would mean
         self.mentions: list[Mention] = []
         self.introduced = False
+        self.named: set[str] = set()  # people whose full name was said
         self.no_it = False  # "call it off", but never "call off it"
 
     def messages(self) -> list[tuple[str, tuple[Mention, ...]]]:
@@ -69,8 +75,11 @@ class Narrator:
         found = []
         for turn in range(turns):
             self.mentions = []
+            topic = turn > 0 and self._new_topic(turn)
             clauses = [self._clause(i) for i, p in enumerate(self.placed) if p.turn == turn and p.spoken]
-            found.append((self._sentences(clauses, turn), tuple(self.mentions)))
+            opener = self.draw.choice(_TOPICS if topic else _OPENERS) if turn else ""
+            text = _A_VOWEL.sub(r"\1n ", _ONE_MANY.sub(r"1 \1", opener + self._sentences(clauses)))
+            found.append((text, tuple(self.mentions)))
         if self.introduced:
             found[0] = (self.draw.choice(_GREETINGS).format(self.user.name) + found[0][0], found[0][1])
         for text, _ in found:
@@ -78,20 +87,31 @@ class Narrator:
                 raise SynthesisError("a message became too long to be said.", reason="phrasing")
         return found
 
-    def _sentences(self, clauses: list[str], turn: int) -> str:
+    def _new_topic(self, turn: int) -> bool:
+        """Whether a turn begins with a wish that takes up nothing the story has brought."""
+        calls = [i for i, p in enumerate(self.placed) if p.turn == turn]
+        first = calls[: next(n for n, i in enumerate(calls) if self.placed[i].spoken) + 1]
+        for index in first:
+            placed = self.placed[index]
+            if any(source.call < first[0] for source in placed.sources.values()):
+                return False
+            if any(value in self.named or port_kind == "sentence" for port_kind, value in _said_values(placed)):
+                return False
+        return True
+
+    def _sentences(self, clauses: list[str]) -> str:
         draw = self.draw
-        opener = draw.choice(_OPENERS) if turn else ""
         if len(clauses) == 1:
-            return opener + _sentence(draw.choice(_REQUESTS), clauses[0])
+            return _sentence(draw.choice(_REQUESTS), clauses[0])
         if len(clauses) == 2 and draw.chance(0.5):
-            return opener + _sentence(draw.choice(_REQUESTS), " and ".join(clauses))
+            return _sentence(draw.choice(_REQUESTS), " and ".join(clauses))
         parts = [_sentence(draw.choice(_REQUESTS), clauses[0])]
         for number, clause in enumerate(clauses[1:], 2):
             link = draw.choice(("After that, please {}.", "Then {}, please.", "And please {}.")) if number < len(clauses) else (
                 draw.choice(("Then please {}.", "And {}, please.", "Then {}.", "After that, {}."))
             )  # fmt: skip
             parts.append(_sentence(link, clause))
-        return opener + " ".join(parts)
+        return " ".join(parts)
 
     def _clause(self, index: int) -> str:
         placed = self.placed[index]
@@ -116,7 +136,8 @@ class Narrator:
             phrase = self._argument(index, placed.tool.by_name[match[1]])
             end = match.end()
             if not match[2]:
-                out += phrase
+                of = _OF_ME.search(out) if phrase == "me" else None
+                out = f"{out[: of.start()]}my {of[1]}" if of else out + phrase  # "the orders of me"
                 continue
             owned = _OWNED.match(template, match.end(1) + 1)
             if phrase in ("me", "it"):
@@ -151,8 +172,18 @@ class Narrator:
     def _said(self, index: int, port: Port, value: Any) -> str:
         if port.kind == "person" and value == self.user.name and not self.placed[index].spoken:
             self.introduced = True
+            self.named.add(value)
             return "me"
+        if port.kind == "person":
+            return self._name(value, not self.placed[index].spoken)
         return say(port, value, self.year)
+
+    def _name(self, name: str, short: bool = True) -> str:
+        """A person's name: in full at first, later often the first name, which nobody else of the cast has."""
+        if short and name in self.named and name in self.cast_names and self.draw.chance(0.6):
+            return name.split(" ", 1)[0]
+        self.named.add(name)
+        return name
 
     def _entity(self, index: int, port: Port, source: Source) -> str:
         row, parent = source.row, self.placed[source.call]
@@ -192,7 +223,8 @@ class Narrator:
         if type(row).CALLED:
             said = {f.name: say(f, getattr(row, f.name), self.year).strip('"') for f in fields_of(type(row))}
             self.focus = None
-            return type(row).CALLED.format(**said)
+            called = type(row).CALLED.format(**said)
+            return self._name(called) if type(row).CALLED == "{name}" else called
         if self.focus == key and not self.no_it and self.draw.chance(0.6):
             return "it"
         latest = [k for k, n in self.known.items() if n == noun][-1]
@@ -216,6 +248,8 @@ class Narrator:
                 text = "the " + phrase.replace("~", noun)
         else:
             self.told.add(source.call)
+            if pick == "only" and " among " in parent.tool.spec.rows:
+                phrase = "only ~"
             rows = parent.tool.spec.rows.replace("~", phrase.replace("~", noun))
             text = self._fill(source.call, rows)
         return self._note(index, port, text, source, pick, key, noun)
@@ -229,6 +263,11 @@ class Narrator:
         self.known.pop(key, None)
         self.known[key] = noun
         self.focus = key
+
+
+def _said_values(placed: Placed) -> list[tuple[str, Any]]:
+    """The values of a call that the text gives, with their kinds."""
+    return [(placed.tool.by_name[n].kind, v) for n, v in placed.arguments.items() if n not in placed.sources]
 
 
 def _id(row: Any) -> str:

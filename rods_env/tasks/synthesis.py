@@ -246,11 +246,16 @@ class Planner:
         step, tool = placed.step, placed.tool
         if tool.many and not 0 < len(step.rows) <= self.max_rows:
             return False
+        user = self.cast.user
+        if _writes_to(tool, placed, user.email, user.name):
+            return False
+        if tool.reads and placed.spoken and user.name in placed.arguments.values():
+            return False  # "look up Ana Ruiz", says Ana Ruiz
         earlier = [p.step for p in self.placed]
         if tool.reads and any(step.text == other.text for other in earlier):
             return False
         if tool.skill == "delete" and any(
-            self.placed[s.call].tool.skill == "create" and self.placed[s.call].turn == placed.turn
+            self.placed[s.call].tool.skill in ("create", "send") and self.placed[s.call].turn == placed.turn
             for s in placed.sources.values()
         ):
             return False  # nobody asks for something and takes it back in one breath
@@ -275,7 +280,7 @@ class Planner:
             if placed.tool.spec.done:
                 row = placed.step.rows[0]
                 if kind == "subject":
-                    return f"About the {_noun(row)}"
+                    return f"The {_noun(row)}"
                 said = {f.name: self._told(f, getattr(row, f.name)) for f in placed.tool.fields}
                 return placed.tool.spec.done.format(**said)
         return ""
@@ -391,8 +396,6 @@ class _Wish:
             arguments[name] = value
         self.arguments[index] = arguments
         self._note_people(plan.tool, arguments)
-        if _writes_to(plan.tool, arguments, self.planner.cast.user.email):
-            return None
         ordered = (index, *(arguments.get(p.name, p.default) for p in plan.tool.params))
         if ordered in self.choices.tried:
             self.choices.repeats += 1
@@ -499,7 +502,7 @@ class _Wish:
             return getattr(target, port.name)
         if port.kind in ("sentence", "subject"):
             told = planner.news(port.kind)
-            if told and self.draw.chance(0.85):
+            if told and self.draw.chance(0.93):
                 return told
         return literal(self.draw, port, planner.world.today, self.somebody)
 
@@ -520,10 +523,13 @@ def _table_name(tool: Tool) -> str:
     return name
 
 
-def _writes_to(tool: Tool, arguments: dict[str, Any], email: str) -> bool:
-    """Whether the call writes a text to this address: nobody has a mail written to himself."""
-    kinds = {port.kind: arguments.get(port.name) for port in tool.params}
-    return "sentence" in kinds and kinds.get("email") == email
+def _writes_to(tool: Tool, placed: Placed, email: str, name: str) -> bool:
+    """Whether the call sends a text to this person: nobody has a message sent to himself."""
+    if not any(port.kind == "sentence" for port in tool.params):
+        return False
+    if any(port.kind == "email" and placed.arguments.get(port.name) == email for port in tool.params):
+        return True
+    return tool.skill == "send" and any(getattr(s.row, "name", "") == name for s in placed.sources.values())
 
 
 def _noun(row: Any) -> str:

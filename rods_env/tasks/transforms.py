@@ -6,6 +6,7 @@ the gold calls move there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from rods_env.apis.draw import Draw
@@ -20,8 +21,11 @@ _GRANTED = (
     "I asked our administrator; you can do that now. Please try again.",
     "Sorry, the permission for that was missing. It is there now, so please go on.",
     "That should work from now on. Please do what I asked for.",
-    "The missing function has just been switched on for you. Go ahead, please.",
+    "That function was switched off; it is back now. Go ahead, please.",
+    "You have been given access to that. Please try once more.",
 )
+
+_GREETING = re.compile(r"(?:Hi|Hello|Good morning), [^.]*\. ")
 
 # How a person leaves a value open, by kind, and how it is supplied. `{}` is the value as it is said.
 _OPEN = {
@@ -99,8 +103,9 @@ def missing_parameter(task: Task, draw: Draw) -> Task:
 
 def _left_open(message: str, port: Port, said: str) -> str:
     """The message with the value left open, or "" where the value stands there twice or not by itself."""
+    greeting = _GREETING.match(message)
     at = message.find(said)
-    if at < 0 or not stands_in(said, message) or message.count(said) != 1:
+    if at < (greeting.end() if greeting else 0) or not stands_in(said, message) or message.count(said) != 1:
         return ""
     before, after = message[:at], message[at + len(said) :]
     if after.startswith(("'s", "-")) or before.endswith("-") or at == 0:
