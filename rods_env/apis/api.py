@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 import immutables
@@ -264,7 +263,11 @@ class Api:
         raise NotImplementedError(f"{cls.__name__}.populate")
 
 
-@lru_cache(maxsize=64)
+_TABLES_OF: dict[type[Api], dict[str, Table[Any]]] = {}
+
+
 def tables_of(api: type[Api]) -> dict[str, Table[Any]]:
     """The tables that an API class declares, by attribute name."""
-    return {name: value for name, value in vars(api).items() if isinstance(value, Table)}
+    if api not in _TABLES_OF:
+        _TABLES_OF[api] = {name: value for name, value in vars(api).items() if isinstance(value, Table)}
+    return _TABLES_OF[api]

@@ -6,7 +6,6 @@ import inspect
 import re
 import string
 import typing
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -141,7 +140,7 @@ class Tool:
             raise RodsError(f"{where}: done={spec.done!r} may name only fields of {self.record.__name__}.")
         missing = [p.name for p in self.params if not self.param_docs.get(p.name)]
         if not self.description or missing:
-            raise RodsError(f"{where}: its docstring needs a first line and, under `Args:`, {missing or 'nothing more'}.")
+            raise RodsError(f"{where}: its docstring needs a first line and, under `Args:`, lines for {missing}.")
 
     def _schema(self, arguments: type) -> dict[str, Any]:
         whole = msgspec.json.schema(arguments)
@@ -165,11 +164,17 @@ def placeholders(text: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(text) if name}
 
 
-@lru_cache(maxsize=1024)
+_FIELDS_OF: dict[type[Record], tuple[Port, ...]] = {}
+
+
 def fields_of(record: type[Record]) -> tuple[Port, ...]:
     """The fields of a record as ports."""
-    hints = typing.get_type_hints(record, include_extras=True)
-    return tuple(_port(f.name, hints[f.name], inspect.Parameter.empty) for f in msgspec.structs.fields(record))
+    if record not in _FIELDS_OF:
+        hints = typing.get_type_hints(record, include_extras=True)
+        _FIELDS_OF[record] = tuple(
+            _port(f.name, hints[f.name], inspect.Parameter.empty) for f in msgspec.structs.fields(record)
+        )
+    return _FIELDS_OF[record]
 
 
 def _port(name: str, annotation: Any, default: Any) -> Port:

@@ -110,7 +110,8 @@ def world_from_data(data: dict[str, Any]) -> World:
         if name not in TABLES:
             raise RodsError(f"unknown table {name!r}; the registered APIs are: {', '.join(APIS)}.")
         try:
-            records = msgspec.convert(rows, list[TABLES[name].record])  # type: ignore[name-defined]
+            record = TABLES[name].record
+            records = [msgspec.convert(row, record) for row in rows]
         except msgspec.ValidationError as error:
             raise RodsError(f"table {name!r}: {error}") from None
         tables[name] = immutables.Map({row.id: row for row in records})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, SupportsFloat
+from typing import Any, NamedTuple, SupportsFloat
 
 import gymnasium as gym
 import msgspec
@@ -98,7 +98,9 @@ class ToolUseEnv(gym.Env[str, str]):
     * v0: initial version
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 1}
+    metadata: dict[str, Any] = {  # noqa: RUF012 - as gymnasium.Env declares it
+        "render_modes": ["ansi", "rgb_array"], "render_fps": 1,
+    }
 
     def __init__(
         self,

@@ -282,7 +282,7 @@ class Planner:
                 if kind == "subject":
                     return f"The {_noun(row)}"
                 said = {f.name: self._told(f, getattr(row, f.name)) for f in placed.tool.fields}
-                return placed.tool.spec.done.format(**said)
+                return str(placed.tool.spec.done.format(**said))
         return ""
 
     def _told(self, field: Port, value: Any) -> str:
@@ -419,15 +419,13 @@ class _Wish:
         first = self.want.get(parent)
         if first is not None and first not in used:
             return first
-        rows = self.choices.rows(parent)
+        possible = self.choices.rows(parent)
         if first is not None:  # two entities out of one list: a sibling of the first
             names = [n for n in planner.plans[parent].wiring if hasattr(first, n)]
-            rows = [r for r in rows or () if r not in used and all(getattr(r, n) == getattr(first, n) for n in names)]
+            rows = [r for r in possible or () if r not in used and all(getattr(r, n) == getattr(first, n) for n in names)]
             return self.draw.choice(rows) if rows else None
-        if rows is None:  # not an entity of the world (a price, a shipment): work it out now
-            rows = self._sample(parent)
-        else:
-            rows = self._fitting(parent, rows)
+        # What is no entity of the world (a price, a shipment) is worked out now.
+        rows = (self._sample(parent) or []) if possible is None else self._fitting(parent, possible)
         if not rows:
             return None
         self.want[parent] = self.draw.choice(rows)

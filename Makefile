@@ -1,0 +1,33 @@
+# Every target makes the virtual environment by itself; `make test` is all that a new machine needs.
+PYTHON ?= python3
+BIN = .venv/bin
+# pip cannot check a CPU build against a CUDA pin; constraints.txt holds the tested versions.
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: test check lint types bench data docs clean
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(INSTALL) --upgrade pip
+	$(INSTALL) --editable '.[dev]'
+	touch $@
+
+test: lint types check  ## everything that must hold, in under ten minutes on two cores
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+
+types: .venv/ready
+	$(BIN)/mypy
+
+check: .venv/ready
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+bench: .venv/ready  ## the figures of README and docs
+	$(BIN)/rods-env bench throughput
+
+data: .venv/ready  ## makes the frozen sets again; equal to the byte with the versions of constraints.txt
+	$(BIN)/rods-env make-tasks --frozen rods_env/data
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
