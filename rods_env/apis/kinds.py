@@ -45,7 +45,9 @@ def Kind(  # noqa: N802
         examples: numbers that synthesis may propose.
     """
     extra: dict[str, Any] = {"kind": kind, "words": tuple(words) + tuple(examples), "quote": quote, "unit": unit}
-    return Meta(extra=extra, description=description, pattern=pattern, gt=gt, ge=ge, le=le)
+    limits: dict[str, Any] = {"pattern": pattern, "gt": gt, "ge": ge, "le": le}
+    meta: Meta = Meta(extra=extra, description=description, **limits)
+    return meta
 
 
 # The kinds that APIs share: flows cross APIs through these.

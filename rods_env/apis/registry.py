@@ -75,7 +75,7 @@ class Tool:
         hints = typing.get_type_hints(function, include_extras=True)
         returned = hints.pop("return", None)
         self.many = typing.get_origin(returned) is list
-        self.record: type[Record] = typing.get_args(returned)[0] if self.many else returned  # type: ignore[assignment]
+        self.record: type[Record] = typing.get_args(returned)[0] if self.many else returned
         signature = inspect.signature(function)
         given = [p for p in signature.parameters.values() if p.name != "self"]
         self.params = tuple(_port(p.name, hints.get(p.name), p.default) for p in given)
@@ -256,14 +256,15 @@ class Services:
     """The APIs of one environment, over one `State`: runs calls.
 
     Args:
-        world: the world to begin with. APIs whose tables it lacks have no instances here.
+        world: the world to begin with.
     """
 
-    __slots__ = ("_instances", "state")
+    __slots__ = ("_bound", "_instances", "state")
 
     def __init__(self, world: World) -> None:
         self.state = State(world)
         self._instances: dict[str, Api] = {}  # made when first called: most tasks use two of the APIs
+        self._bound: dict[Tool, Any] = {}
 
     def run(self, tool: Tool, arguments: tuple[Any, ...]) -> Record | list[Record]:
         """Runs a tool with decoded arguments.
@@ -271,12 +272,17 @@ class Services:
         Raises:
             ToolError: when the tool refuses; the world is then as before.
         """
-        before = self.state.world
-        api = self._instances.get(tool.api.NAME)
-        if api is None:
-            api = self._instances[tool.api.NAME] = tool.api(self.state)
+        function = self._bound.get(tool) or self._bind(tool)
+        state = self.state
+        before = state.world
         try:
-            return tool.function(api, *arguments)  # type: ignore[no-any-return]
+            return function(*arguments)  # type: ignore[no-any-return]
         except BaseException:
-            self.state.world = before
+            state.world = before
             raise
+
+    def _bind(self, tool: Tool) -> Any:
+        name = tool.api.NAME
+        if name not in self._instances:
+            self._instances[name] = tool.api(self.state)
+        return self._bound.setdefault(tool, getattr(self._instances[name], tool.name))

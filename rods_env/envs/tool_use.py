@@ -13,7 +13,7 @@ from gymnasium.error import ResetNeeded
 
 from rods_env.apis.api import World
 from rods_env.apis.registry import TOOLS, Services, Tool, check_apis
-from rods_env.envs.calls import FORMATS, CallError, describe_format, parse_calls
+from rods_env.envs.calls import FORMATS, CallError, ParsedCall, describe_format, parse_calls
 from rods_env.envs.grading import failed_checks
 from rods_env.envs.spaces import UnicodeText
 from rods_env.envs.transcript import Message, Transcript
@@ -261,7 +261,9 @@ class ToolUseEnv(gym.Env[str, str]):
     @property
     def world(self) -> World:
         """The agent's world."""
-        return self.snapshot().world
+        if self._services is None:
+            raise ResetNeeded("there is no episode yet: call reset() first.")
+        return self._services.state.world
 
     @property
     def turn(self) -> int:
@@ -270,10 +272,9 @@ class ToolUseEnv(gym.Env[str, str]):
 
     # ------------------------------------------------------------------ inside a step
 
-    def _run(self, action: str, calls: Sequence[Any]) -> str:
+    def _run(self, action: str, calls: Sequence[ParsedCall]) -> str:
         """Runs calls in order; a refused one costs an attempt, and the others run all the same."""
-        transcript = self._transcript.plus({"role": "assistant", "content": action})
-        services: Services = self._services  # type: ignore[assignment]
+        run = self._services.run  # type: ignore[union-attr]  # set by reset
         self._called = True
         self._failed = False
         results = []
@@ -282,17 +283,16 @@ class ToolUseEnv(gym.Env[str, str]):
             try:
                 if tool is None:
                     raise ToolError("unknown_tool", self._unknown(name))
-                result = encode_result(services.run(tool, tool.decode(arguments)))
+                result = encode_result(run(tool, tool.decode(arguments)))
             except ToolError as error:
                 result = self._error(str(error))
             except msgspec.ValidationError as error:
                 result = self._error(f"{name}: {error}.")
             except msgspec.DecodeError as error:
                 result = self._error(f"{name}: the arguments are no valid JSON: {error}.")
-            transcript = transcript.plus({"role": "tool", "name": name, "content": result})
-            results.append(result)
-        self._transcript = transcript
-        return results[0] if len(results) == 1 else "\n".join(results)
+            results.append((name, result))
+        self._transcript = self._transcript.after(action, results)
+        return results[0][1] if len(results) == 1 else "\n".join([text for _, text in results])
 
     def _error(self, message: str) -> str:
         self._attempts += 1
@@ -303,8 +303,7 @@ class ToolUseEnv(gym.Env[str, str]):
         """A message that cannot be read: nothing runs, one attempt is spent, the policy is told why."""
         self._called = True
         result = self._error(message)
-        transcript = self._transcript.plus({"role": "assistant", "content": _valid(action)})
-        self._transcript = transcript.plus({"role": "tool", "name": "", "content": result})
+        self._transcript = self._transcript.after(_valid(action), [("", result)])
         return result
 
     def _unknown(self, name: str) -> str:
@@ -319,8 +318,7 @@ class ToolUseEnv(gym.Env[str, str]):
         task, turn, transcript = self._task, self._turn, self._transcript
         if action is not None:
             transcript = transcript.plus({"role": "assistant", "content": action})
-        seen = (message["content"] for message in transcript.newest_first() if message["role"] == "tool")
-        failed = failed_checks(task, turn, self.snapshot().world, seen, self._called)
+        failed = failed_checks(task, turn, self.world, transcript.results(), self._called)
         reward = self._pay(not failed, not task.turns[turn].calls)
         self._passed = (*self._passed, not failed)
         closed_by = "answer" if action is not None else "attempts"

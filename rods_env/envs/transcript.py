@@ -11,48 +11,59 @@ Message = dict[str, Any]
 class Transcript(Sequence[Message]):
     """Messages in the OpenAI chat shape, as an immutable sequence.
 
-    `plus` gives a longer transcript that shares all messages with this one. The list of messages is made when it is
-    first asked for, so a step that nobody looks into does not pay for it. Pickled as a plain list.
+    `plus` and `after` give a longer transcript that shares all messages with this one. The list of messages is made when
+    it is first asked for, so a step that nobody looks into does not pay for it. Pickled as a plain list.
     """
 
-    __slots__ = ("_before", "_last", "_length", "_list")
+    __slots__ = ("_before", "_list", "_news")
 
     def __init__(self, messages: Sequence[Message] = ()) -> None:
         self._before: Transcript | None = None
-        self._last: Message | None = None
+        self._news: tuple[str, Sequence[tuple[str, str]]] | Message | None = None
         self._list: list[Message] | None = list(messages)
-        self._length = len(self._list)
 
     def plus(self, message: Message) -> Transcript:
         """This conversation with one more message."""
-        longer = Transcript.__new__(Transcript)
-        longer._before = self
-        longer._last = message
-        longer._list = None
-        longer._length = self._length + 1
+        longer = _new(Transcript)
+        longer._before, longer._news, longer._list = self, message, None
         return longer
+
+    def after(self, action: str, results: Sequence[tuple[str, str]]) -> Transcript:
+        """This conversation with an assistant's message and the results of its calls, as (tool name, JSON text)."""
+        longer = _new(Transcript)
+        longer._before, longer._news, longer._list = self, (action, results), None
+        return longer
+
+    def results(self) -> Iterator[str]:
+        """The JSON texts of all results, the newest first, without making the list."""
+        at = self
+        while at._list is None:
+            if isinstance(at._news, tuple):
+                for _, text in at._news[1]:
+                    yield text
+            at = at._before  # type: ignore[assignment]  # set wherever _list is not
+        for message in at._list:
+            if message["role"] == "tool":
+                yield message["content"]
 
     def _messages(self) -> list[Message]:
         if self._list is None:
-            backwards, at = [], self
+            backwards: list[Message] = []
+            at = self
             while at._list is None:
-                backwards.append(at._last)
+                if isinstance(at._news, tuple):
+                    action, results = at._news
+                    backwards += [{"role": "tool", "name": name, "content": text} for name, text in reversed(results)]
+                    backwards.append({"role": "assistant", "content": action})
+                else:
+                    backwards.append(at._news)  # type: ignore[arg-type]  # a message
                 at = at._before  # type: ignore[assignment]  # set wherever _list is not
-            self._list = at._list + backwards[::-1]  # type: ignore[operator]
-            # The chain is kept: older transcripts may still be in use, and this one costs a pointer.
+            # What came before is kept as it is: older transcripts may still be in use, and this one costs a pointer.
+            self._list = at._list + backwards[::-1]
         return self._list
 
-    def newest_first(self) -> Iterator[Message]:
-        """The messages from the last to the first, without making the list."""
-        at: Transcript | None = self
-        while at is not None and at._list is None:
-            yield at._last  # type: ignore[misc]
-            at = at._before
-        if at is not None:
-            yield from reversed(at._list or [])
-
     def __len__(self) -> int:
-        return self._length
+        return len(self._messages())
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
@@ -76,3 +87,6 @@ class Transcript(Sequence[Message]):
 
     def __reduce__(self) -> tuple[type[Transcript], tuple[list[Message]]]:
         return (Transcript, (self._messages(),))
+
+
+_new = Transcript.__new__
