@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import immutables
+
+from rods_env.apis.api import World
 from rods_env.apis.draw import Draw
-from rods_env.apis.registry import Tool, check_apis, tools_of
+from rods_env.apis.registry import Services, Tool, check_apis, tools_of
 from rods_env.apis.worlds import WorldStock
 from rods_env.errors import SynthesisError
 from rods_env.tasks.graph import edges_of
@@ -31,6 +34,7 @@ class TaskMaker:
         self.stock = stock or WorldStock(draw)
         # Tool of a wish and of what feeds it to (tries, successes): what hardly ever works is not tried as often.
         self._luck: dict[tuple[Tool, ...], list[int]] = {}
+        self._services = Services(World("", immutables.Map()))
 
     def task(
         self,
@@ -62,7 +66,7 @@ class TaskMaker:
         world, cast = self.stock.get(every)
         sketch = ShapeSketch(draw, type_graph(tools_of(apis)), prefer)
         longest = _MAX_ROWS if self.stock.size == 1 else _MAX_ROWS_LONG
-        planner = Planner(world, cast, draw, max_rows=longest, strict=False)
+        planner = Planner(world, cast, draw, max_rows=longest, strict=False, services=self._services)
         for turn in range(turns):
             wishes = 1
             while wishes < 3 and draw.chance(chatty):
@@ -84,10 +88,10 @@ class TaskMaker:
             return False
         goal = sketch.planned[-1]
         luck = self._luck.setdefault((goal.tool, *(sketch.planned[u].tool for u in goal.parents)), [0, 0])
-        rare = luck[0] >= 4 and luck[1] * 4 < luck[0]
-        if rare and goal.tool.name not in sketch.prefer and self.draw.chance(0.9):
-            sketch.undo(size)
-            return False
+        if luck[0] >= 4 and goal.tool.name not in sketch.prefer:
+            if not self.draw.chance(max(0.05, 1.5 * luck[1] / luck[0])):
+                sketch.undo(size)
+                return False
         if self._try(sketch, planner, size):
             luck[0] += 1
             luck[1] += 1
