@@ -29,5 +29,8 @@ bench: .venv/ready  ## the figures of README and docs
 data: .venv/ready  ## makes the frozen sets again; equal to the byte with the versions of constraints.txt
 	$(BIN)/rods-env make-tasks --frozen rods_env/data
 
+docs: .venv/ready  ## the pages made from docstrings
+	$(BIN)/python -m rods_env.envs.pages docs/environments
+
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

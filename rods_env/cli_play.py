@@ -10,8 +10,7 @@ from typing import Any
 import gymnasium as gym
 import msgspec
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.padding import Padding
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 from rich.text import Text
@@ -20,6 +19,8 @@ from rods_env.apis.registry import APIS, TOOLS, Tool
 from rods_env.tasks.task import Task
 
 Cell = str | Text
+Columns = Sequence[str | Column]
+Rows = Iterable[Sequence[Cell] | None]
 
 
 class _Console(Console):
@@ -49,7 +50,17 @@ class Screen:
         if self.quiet:
             self.console.print(str(text), soft_wrap=True)
         else:
-            self.console.print(Padding(Text(text, style) if isinstance(text, str) else text, (0, 0, 0, indent)))
+            self._print(Text(text, style) if isinstance(text, str) else text, indent)
+
+    def _print(self, what: RenderableType, indent: int) -> None:
+        """Prints indented, and without the spaces at the ends of lines with which rich fills up."""
+        options = self.console.options.update(width=self.width - indent)
+        for segments in self.console.render_lines(what, options, pad=False):
+            text = Text(" " * indent)
+            for segment in segments:
+                text.append(segment.text, segment.style)
+            text.rstrip()
+            self.console.print(text, soft_wrap=True)
 
     def title(self, text: str) -> None:
         """The line above a section; nothing if quiet."""
@@ -62,9 +73,7 @@ class Screen:
         if not self.quiet:
             self.line(text, style="dim", indent=indent)
 
-    def table(
-        self, columns: Sequence[str | Column], rows: Iterable[Sequence[Cell] | None], *, head: bool = True, indent: int = 1
-    ) -> None:
+    def table(self, columns: Columns, rows: Rows, *, head: bool = True, indent: int = 1) -> None:
         """A table; a row that is None is a gap between groups of rows."""
         if self.quiet:
             for row in rows:
@@ -78,7 +87,7 @@ class Screen:
                 table.add_section() if head else table.add_row()
             else:
                 table.add_row(*row)
-        self.console.print(Padding(table, (0, 0, 0, indent), expand=False))
+        self._print(table, indent)
 
     def records(self, rows: Sequence[dict[str, Any]] | dict[str, Any], *, indent: int = 1) -> None:
         """Records: one as names and values below each other, several as a table."""
@@ -87,9 +96,7 @@ class Screen:
         elif not rows:
             self.line("(none)", style="dim", indent=indent)
         elif self.quiet or _needed(rows) <= self.width - indent or len(rows) > 12:
-            columns = [
-                Column(n, no_wrap=n == "id" or n.endswith("_id"), justify=_side(v), overflow="fold") for n, v in rows[0].items()
-            ]
+            columns = [_column(name, value) for name, value in rows[0].items()]
             self.table(columns, [[_value(value) for value in row.values()] for row in rows], indent=indent)
         else:  # too wide: a few records are easier to read below each other
             for number, row in enumerate(rows):
@@ -98,14 +105,17 @@ class Screen:
                 self.records(row, indent=indent)
 
     @contextlib.contextmanager
-    def progress(self, what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """A bar on standard error that goes away when it is full. Yields the function that moves it on."""
+    def progress(self, what: str, total: int | None = None) -> Iterator[Callable[[int | str], None]]:
+        """A bar on standard error that goes away when it is full.
+
+        Yields a function that moves it on by a number, or says in words what is done now.
+        """
         console = Console(stderr=True)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         off = self.quiet or not console.is_terminal
         with Progress(*columns, console=console, transient=True, disable=off) as bar:
             row = bar.add_task(what, total=total)
-            yield lambda n: bar.advance(row, n)
+            yield lambda n: bar.update(row, description=n) if isinstance(n, str) else bar.advance(row, n)
 
 
 def _value(value: Any) -> str:
@@ -114,8 +124,10 @@ def _value(value: Any) -> str:
     return "" if value is None else msgspec.json.encode(value).decode()
 
 
-def _side(value: Any) -> Any:
-    return "right" if isinstance(value, int | float) and not isinstance(value, bool) else "left"
+def _column(name: str, value: Any) -> Column:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_id = name == "id" or name.endswith("_id")  # to be copied in one piece
+    return Column(name, justify="right" if number else "left", no_wrap=is_id, overflow="fold")
 
 
 def _needed(rows: Sequence[dict[str, Any]]) -> int:
@@ -142,12 +154,16 @@ def counted(n: int, noun: str) -> str:
 # ---------------------------------------------------------------------- a task, shown
 
 
+_NUMBER = Column(justify="right", style="dim", no_wrap=True)
+
+
 def show_task(screen: Screen, task: Task) -> None:
     """Turns, gold calls, what needs what, and the profile."""
     profile, now = task.profile, task.world.now
     screen.line(task.id, style="bold")
     size = f"{counted(len(task.turns), 'turn')}, {counted(len(task.calls), 'call')}, depth {profile.depth}"
-    screen.line(f"{task.kind} · {size} · APIs: {', '.join(task.apis)} · the clock stands at {now.replace('T', ', ')}")
+    screen.line(f"{task.kind} · {size}")
+    screen.line(f"APIs: {', '.join(task.apis)} · it is {now.replace('T', ', ')}")
     if task.parent:
         screen.line(f"a variant of {task.parent}")
     missing = {"missing_function": "a function", "missing_parameter": "a value"}.get(task.kind, "something")
@@ -165,18 +181,20 @@ def show_task(screen: Screen, task: Task) -> None:
             mark = Text("" if call.spoken else "has to be found", "dim")
             rows.append((str(number), call_text(call.tool, call.arguments), mark))
         if rows:
-            screen.table((Column(justify="right", style="dim"), Column(overflow="fold"), Column(no_wrap=True)), rows, head=False)
+            screen.table((_NUMBER, "", Column(no_wrap=True)), rows, head=False)
     screen.title("What needs what (the dependency graph)")
-    screen.table((Column(justify="right", style="dim"), Column(no_wrap=True), ""), _needs(task), head=False)
-    per_turn = ", ".join(map(str, profile.calls))
+    screen.table((_NUMBER, Column(no_wrap=True), ""), _needs(task), head=False)
     screen.title("Profile (what a variant keeps)")
-    screen.line(f"{profile.kind}, calls in each turn: {per_turn}, depth {profile.depth}, graph {profile.digest[:12]}", indent=1)
+    calls = "+".join(map(str, profile.calls))
+    screen.line(f"{profile.kind}, calls by turn {calls}, depth {profile.depth}, graph {profile.digest[:12]}", indent=1)
 
 
 def _needs(task: Task) -> Iterator[Sequence[Cell]]:
     """A row for each edge of the graph, and one for a call that needs nothing."""
     graph = task.graph
-    said = {(m.source, m.call, m.argument): m.text for turn in task.turns for m in turn.mentions}
+    said: dict[tuple[int, int, str], str] = {}
+    for mention in (mention for turn in task.turns for mention in turn.mentions):
+        said.setdefault((mention.source, mention.call, mention.argument), mention.text)  # the first is when it is called
     for node, call in enumerate(task.calls):
         name: tuple[str, Cell] = (str(node + 1), Text(call.tool, "cyan"))
         for source in sorted(graph.predecessors(node)):
@@ -210,6 +228,10 @@ def show_world(screen: Screen, task: Task) -> None:
 
 # ---------------------------------------------------------------------- a task, played
 
+_WELCOME = (
+    "You are the agent. Call tools, as in find_customer(name='Ana Ruiz'). A text without a call answers the user and "
+    "closes the turn. /tools lists the tools, /help the commands."
+)
 _WHY = {
     "world": "something was not changed as the user asked, or was changed although nobody asked",
     "answers": "something that the user asked to see was not looked up",
@@ -228,7 +250,8 @@ class Session:
     def __init__(self, env: gym.Env[Any, Any], screen: Screen) -> None:
         self.env: Any = env.unwrapped
         self.screen = screen
-        self.undo: list[tuple[Any, int]] = []
+        self.undo: list[Any] = []  # snapshots, one before each step
+        self.failed: dict[int, tuple[str, ...]] = {}  # by turn, what was found when it closed last
         self.tools: dict[str, Tool] = {}
         self.commands: dict[str, tuple[str, Callable[[str], None]]] = {
             "/tools": ("what can be called", self._tools),
@@ -245,9 +268,9 @@ class Session:
         message, _ = self.env.reset(**reset)
         self._look()
         task = self.env.task
-        self.screen.line(f"{task.id} · {task.kind} · {counted(len(task.turns), 'turn')}", style="bold")
-        self.screen.remark("You are the agent. Call tools, such as find_customer(name='Ana Ruiz'); a text without a call "
-                           "answers the user and closes the turn. /tools lists the tools, /help the commands.")  # fmt: skip
+        size = counted(len(task.turns), "turn")
+        self.screen.line(f"{task.id} · {task.kind} · {size} · it is {task.world.now.replace('T', ', ')}", style="bold")
+        self.screen.remark(_WELCOME)
         self._user(message)
         while self.env.snapshot().termination is None:
             line = self._read()
@@ -283,23 +306,22 @@ class Session:
             self.screen.line(f"There is no command {name}. The commands are {', '.join(self.commands)}.", style="red")
 
     def _act(self, line: str) -> None:
-        before, turn = self.env.snapshot(), self.env.turn
-        self.undo.append((before, len(before.transcript)))
+        before = self.env.snapshot()
+        self.undo.append(before)
         _, _, _, truncated, info = self.env.step(line)
-        for message in list(info["messages"])[len(before.transcript) :]:
+        new = list(info["messages"])[len(before.transcript) :]
+        for message in new:
             if message["role"] == "tool":
-                self._result(message["name"], msgspec.json.decode(message["content"]), info)
-            elif message["role"] == "user":
-                self._closed(turn, info)
-                self._user(message["content"])
-        if info["termination"] is not None:
-            if info["turn_passed"] is not None:
-                self._closed(turn, info)
-            if truncated:
-                self.screen.line(f"The episode is cut off after {self.env.max_steps} steps.", style="red")
-        self._look()
+                self._result(msgspec.json.decode(message["content"]), info)
+        if info["turn_passed"] is not None:
+            self._closed(before.turn, info)
+        if truncated:
+            self.screen.line(f"The episode is cut off after {self.env.max_steps} steps.", style="red")
+        elif new[-1]["role"] == "user":
+            self._user(new[-1]["content"])
+            self._look()
 
-    def _result(self, name: str, result: Any, info: dict[str, Any]) -> None:
+    def _result(self, result: Any, info: dict[str, Any]) -> None:
         if isinstance(result, dict) and list(result) == ["error"]:
             left = info["attempts_left"] if info["turn_passed"] is None else 0
             self.screen.line(f"✗ {result['error']}", style="red", indent=2)
@@ -308,11 +330,12 @@ class Session:
             self.screen.records(result, indent=2)
 
     def _closed(self, turn: int, info: dict[str, Any]) -> None:
+        self.failed[turn] = info["failed_checks"]
         why = "" if info["closed_by"] == "answer" else " (no attempts were left)"
         if info["turn_passed"]:
             self.screen.line(f"✓ turn {turn + 1} passed{why}", style="green", indent=2)
         else:
-            reasons = "; ".join(_WHY[check] for check in info["failed_checks"])
+            reasons = self._why(turn)
             undo = "" if info["termination"] else "; /undo takes it back"
             self.screen.line(f"✗ turn {turn + 1} failed{why}: {reasons}{undo}", style="red", indent=2)
 
@@ -334,19 +357,20 @@ class Session:
     # ------------------------------------------------------------------ commands
 
     def _help(self, _: str) -> None:
-        self.screen.table((Column(style="cyan"), ""), [(name, what) for name, (what, _) in self.commands.items()], head=False)
+        rows = [(name, what) for name, (what, _) in self.commands.items()]
+        self.screen.table((Column(style="cyan"), ""), rows, head=False)
 
     def _tools(self, _: str) -> None:
         for api in self.env.task.apis:
             self.screen.title(api)
             rows = [(Text(signature(t), "cyan"), t.description) for t in self.tools.values() if t.api is APIS[api]]
-            self.screen.table((Column(no_wrap=True), Column(style="dim", no_wrap=True, overflow="ellipsis")), rows, head=False)
+            self.screen.table(("", Column(style="dim")), rows, head=False)
 
     def _tool(self, name: str) -> None:
         tool = self.tools.get(name)
         if tool is None:
-            self.screen.line(f"/tool needs the name of a tool that is offered now, and {name!r} is none; /tools lists them.",
-                             style="red")  # fmt: skip
+            text = f"/tool needs the name of a tool that is offered now, and {name!r} is none; /tools lists them."
+            self.screen.line(text, style="red")
             return
         self.screen.line(signature(tool), style="bold cyan", indent=1)
         self.screen.line(tool.description, indent=1)
@@ -366,7 +390,8 @@ class Session:
         if not task.turns[turn].calls:
             text = "Something is missing for that: call nothing, ask the user."
         elif left:
-            text = f"The solution calls {signature(task_tool := TOOLS[task.calls[left[0]].tool])}: {task_tool.description}"
+            tool = TOOLS[task.calls[left[0]].tool]
+            text = f"The solution calls {signature(tool)}: {tool.description}"
         else:
             text = "All calls of this turn are done: answer with a text."
         self.screen.line(text, style="yellow", indent=2)
@@ -375,7 +400,7 @@ class Session:
         if not self.undo:
             self.screen.line("There is nothing to take back.", style="red", indent=2)
             return
-        snapshot, _length = self.undo.pop()
+        snapshot = self.undo.pop()
         self.env.restore(snapshot)
         self.tools = {}
         self._look()
@@ -402,11 +427,11 @@ class Session:
             if number >= len(snapshot.passed):
                 self.screen.line(f"turn {number + 1}: not played to its end", indent=1)
             elif not snapshot.passed[number]:
-                self.screen.line(f"turn {number + 1} failed: {'; '.join(self._reasons(number))}", style="red", indent=1)
+                self.screen.line(f"turn {number + 1} failed: {self._why(number)}", style="red", indent=1)
         self.screen.remark(f"rods-env show {self.env.task.id} shows the solution.")
 
-    def _reasons(self, turn: int) -> list[str]:
-        return []
+    def _why(self, turn: int) -> str:
+        return "; ".join(_WHY[check] for check in self.failed[turn])
 
 
 def _takes(schema: dict[str, Any]) -> str:

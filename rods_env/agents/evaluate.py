@@ -130,7 +130,8 @@ def evaluate(
     if not chosen:
         raise RodsError("expected at least one task to evaluate on.")
     env = env or gym.make("ToolUse-RODS-v0", tasks=chosen, **options)
-    player: Any = agent if hasattr(agent, "act") else agent(env) if callable(agent) else agent
+    made = isinstance(agent, type) or not hasattr(agent, "act")  # a class has `act` too, but is none
+    player: Any = agent(env) if made and callable(agent) else agent
     if not hasattr(player, "act"):
         raise RodsError(f"expected an agent with act(messages, tools) -> str; got {type(player).__name__}.")
     env.reset(seed=seed, options={"task": chosen[0]})

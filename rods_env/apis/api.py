@@ -109,9 +109,9 @@ class Table(Generic[R]):
 
     def bound(self, state: State, name: str) -> Table[R]:
         """The same table, reading and writing the world of `state` under `name`."""
-        table = Table(self.record, self.prefix)
-        table.name = name
-        table.state = state
+        table = Table.__new__(Table)
+        table.record, table.prefix, table.noun = self.record, self.prefix, self.noun
+        table.name, table.state = name, state
         return table
 
     def __getitem__(self, key: str) -> R:

@@ -54,14 +54,14 @@ class Colleague(Record, frozen=True):
     id: ColleagueId
     name: PersonName
     email: Email
-    city: City
+    office_city: City
 
 
 class Meeting(Record, frozen=True):
     """A meeting and the colleague who organises it."""
 
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
-        "title": "~ called {}",
+        "title": "{} ~",
         "date": ("earliest ~", "latest ~"),
         "minutes": ("shortest ~", "longest ~"),
         "status": "{} ~",
@@ -81,7 +81,7 @@ class Invitation(Record, frozen=True):
     """An invitation of one colleague to one meeting, and how it was answered."""
 
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
-        "title": "~ to {}",
+        "title": "{} ~",
         "attendee": "~ for {}",
         "date": ("~ to the earliest meeting", "~ to the latest meeting"),
         "status": "{} ~",
@@ -129,7 +129,7 @@ class Reminder(Record, frozen=True):
     """A reminder that a colleague gets about a meeting."""
 
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
-        "title": "~ about {}",
+        "title": "{} ~",
         "date": ("earliest ~", "latest ~"),
     }
 
@@ -164,7 +164,8 @@ class Calendar(Api):
         ask=(
             "look up {name} in the staff directory",
             "find {name} among the colleagues",
-            "look for {name} in the company calendar",
+            "check which office {name} works in",
+            "search the staff directory for {name}",
         ),
         rows="{name}",
         errors=("no_such_colleague",),
@@ -184,8 +185,8 @@ class Calendar(Api):
         "search",
         ask=(
             "show me the meetings organised by {organiser_id}",
-            "list the meetings that are organised by {organiser_id}",
-            "go through {organiser_id}'s own meetings",
+            "list the meetings with {organiser_id} as the organiser",
+            "check which meetings are organised by {organiser_id}",
         ),
         rows="the ~ organised by {organiser_id}",
     )
@@ -203,7 +204,8 @@ class Calendar(Api):
         ask=(
             "show me who is invited to {meeting_id}",
             "list the invitations to {meeting_id}",
-            "check the guest list of {meeting_id}",
+            "check {meeting_id}'s guest list",
+            "tell me who was asked to come to {meeting_id}",
         ),
         rows="the ~ to {meeting_id}",
     )
@@ -222,6 +224,7 @@ class Calendar(Api):
             "show me {attendee_id}'s invitations",
             "list the invitations that went to {attendee_id}",
             "check which invitations there are for {attendee_id}",
+            "go through {attendee_id}'s invitations",
         ),
         rows="{attendee_id}'s ~",
     )
@@ -237,11 +240,12 @@ class Calendar(Api):
     @tool(
         "search",
         ask=(
-            "find the meeting rooms in {city} on the {floor} floor",
-            "show me which meeting rooms there are in {city} on the {floor} floor",
+            "find the meeting rooms on the {floor} floor in {city}",
+            "show me which meeting rooms there are on the {floor} floor in {city}",
             "list the meeting rooms on the {floor} floor in {city}",
+            "check the {floor} floor in {city} for meeting rooms",
         ),
-        rows="the ~ in {city} on the {floor} floor",
+        rows="the ~ on the {floor} floor in {city}",
     )
     def search_meeting_rooms(self, city: City, floor: Floor) -> list[MeetingRoom]:
         """List the meeting rooms on a floor of the office in a city.
@@ -258,6 +262,7 @@ class Calendar(Api):
             "show me {colleague_id}'s reminders",
             "list the reminders that are set for {colleague_id}",
             "go through {colleague_id}'s reminders",
+            "check which reminders there are for {colleague_id}",
         ),
         rows="{colleague_id}'s ~",
     )
@@ -276,6 +281,7 @@ class Calendar(Api):
             "work out {colleague_id}'s free minutes on {date}",
             "calculate {colleague_id}'s free time on {date} in minutes",
             "add up the minutes without meetings in {colleague_id}'s calendar on {date}",
+            "check how much free time there is in {colleague_id}'s calendar on {date}",
         ),
         rows="{colleague_id}'s free time on {date}",
     )
@@ -297,10 +303,12 @@ class Calendar(Api):
         "create",
         ask=(
             "schedule a meeting called {title} for {organiser_id} on {date}",
-            "put a meeting called {title} into {organiser_id}'s calendar on {date} at {time}",
+            "plan a meeting called {title} on {date} with {organiser_id} as the organiser",
+            "put the meeting {title} into {organiser_id}'s calendar on {date} at {time}",
             "set up a meeting called {title} for {organiser_id} on {date} at {time}",
+            "arrange a meeting called {title} for {organiser_id} on {date} at {time}",
         ),
-        done="A meeting called {title} is planned for {date} at {time}.",
+        done="The {title} meeting is planned for {date} at {time}.",
         errors=("in_the_past", "busy"),
     )
     def schedule_meeting(
@@ -328,8 +336,9 @@ class Calendar(Api):
             "reserve {meeting_room_id} for {meeting_id}",
             "book {meeting_room_id} for {meeting_id}",
             "keep {meeting_room_id} free for {meeting_id}",
+            "put {meeting_id} into {meeting_room_id}",
         ),
-        done="The {room} is reserved for {title} on {date} at {time}.",
+        done="The {room} is reserved for the {title} meeting on {date} at {time}.",
         errors=("cancelled", "over", "has_room", "too_small", "room_taken"),
     )
     def reserve_meeting_room(self, meeting_room_id: MeetingRoomId, meeting_id: MeetingId) -> RoomReservation:
@@ -359,8 +368,9 @@ class Calendar(Api):
             "remind {colleague_id} {days} ahead of {meeting_id}",
             "set a reminder for {colleague_id} {days} before {meeting_id}",
             "add a reminder for {colleague_id} {days} ahead of {meeting_id}",
+            "have {colleague_id} reminded {days} before {meeting_id}",
         ),
-        done="A reminder about {title} is set for {date}.",
+        done="A reminder about the {title} meeting is set for {date}.",
         errors=("cancelled", "over", "in_the_past", "not_attending", "already_set"),
     )
     def set_reminder(self, colleague_id: ColleagueId, meeting_id: MeetingId, days: DaysAhead) -> Reminder:
@@ -389,8 +399,9 @@ class Calendar(Api):
             "move {meeting_id} to {date} at {time}",
             "shift {meeting_id} to {date} at {time}",
             "reschedule {meeting_id} for {date} at {time}",
+            "have {meeting_id} take place on {date} at {time}",
         ),
-        done="The meeting {title} was moved to {date} at {time}.",
+        done="The {title} meeting was moved to {date} at {time}.",
         errors=("cancelled", "over", "in_the_past", "same_time", "busy"),
     )
     def move_meeting(self, meeting_id: MeetingId, date: Date, time: Time) -> Meeting:
@@ -417,8 +428,9 @@ class Calendar(Api):
             "say {answer} to {invitation_id}",
             "reply {answer} to {invitation_id}",
             "answer {invitation_id} with {answer}",
+            "give {answer} as the answer to {invitation_id}",
         ),
-        done="{attendee} has {status} the invitation to {title}.",
+        done="{attendee} has {status} the invitation to the {title} meeting.",
         errors=("cancelled", "over", "same_answer", "busy"),
     )
     def answer_invitation(self, invitation_id: InvitationId, answer: Answer) -> Invitation:
@@ -441,8 +453,8 @@ class Calendar(Api):
 
     @tool(
         "delete",
-        ask=("cancel {meeting_id}", "call off {meeting_id}", "cross {meeting_id} out of the calendar"),
-        done="The meeting {title} on {date} is cancelled.",
+        ask=("cancel {meeting_id}", "call off {meeting_id}", "drop {meeting_id} from the calendar"),
+        done="The {title} meeting on {date} is cancelled.",
         errors=("cancelled", "over"),
     )
     def cancel_meeting(self, meeting_id: MeetingId) -> Meeting:
@@ -457,8 +469,8 @@ class Calendar(Api):
 
     @tool(
         "delete",
-        ask=("delete {reminder_id}", "remove {reminder_id}", "switch off {reminder_id}"),
-        done="The reminder about {title} is gone.",
+        ask=("delete {reminder_id}", "remove {reminder_id}", "switch off {reminder_id}", "drop {reminder_id}"),
+        done="The reminder about the {title} meeting is gone.",
     )
     def delete_reminder(self, reminder_id: ReminderId) -> Reminder:
         """Delete a reminder.
@@ -473,9 +485,10 @@ class Calendar(Api):
         ask=(
             "hand {meeting_id} over to {colleague_id}",
             "make {colleague_id} the organiser of {meeting_id}",
-            "pass {meeting_id} on to {colleague_id}",
+            "transfer {meeting_id} to {colleague_id}",
+            "have {colleague_id} organise {meeting_id} from now on",
         ),
-        done="{organiser} is now the organiser of {title}.",
+        done="{organiser} is now the organiser of the {title} meeting.",
         errors=("cancelled", "over", "already_organiser", "not_attending"),
     )
     def hand_over_meeting(self, meeting_id: MeetingId, colleague_id: ColleagueId) -> Meeting:
@@ -497,9 +510,10 @@ class Calendar(Api):
         ask=(
             "invite {colleague_id} to {meeting_id}",
             "send {colleague_id} an invitation to {meeting_id}",
-            "ask {colleague_id} to come to {meeting_id}",
+            "put {colleague_id} on {meeting_id}'s guest list",
+            "have {colleague_id} invited to {meeting_id}",
         ),
-        done="An invitation to {title} on {date} went to {attendee}.",
+        done="An invitation to the {title} meeting on {date} went to {attendee}.",
         errors=("cancelled", "over", "own_meeting", "already_invited"),
     )
     def send_invitation(self, meeting_id: MeetingId, colleague_id: ColleagueId) -> Invitation:

@@ -20,21 +20,17 @@ class Draw:
     Two draws made from equally seeded generators give equal values in equal order; nothing global is touched.
     """
 
-    __slots__ = ("_block", "_next", "rng")
+    __slots__ = ("_block", "rng")
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
         self._block: list[float] = []
-        self._next = _BLOCK
 
     def unit(self) -> float:
         """A float in [0, 1)."""
-        if self._next >= _BLOCK:
+        if not self._block:
             self._block = self.rng.random(_BLOCK).tolist()
-            self._next = 0
-        value = self._block[self._next]
-        self._next += 1
-        return value
+        return self._block.pop()
 
     def index(self, n: int) -> int:
         """An integer in [0, n)."""
@@ -50,7 +46,9 @@ class Draw:
 
     def choice(self, options: Sequence[T]) -> T:
         """One of the options, each as likely as the others."""
-        return options[int(self.unit() * len(options))]
+        if not self._block:  # `unit`, written out: this is the draw that worlds and tasks make most
+            self._block = self.rng.random(_BLOCK).tolist()
+        return options[int(self._block.pop() * len(options))]
 
     def sample(self, options: Sequence[T], n: int) -> list[T]:
         """`n` different positions of `options` (all of them where there are fewer), in random order."""

@@ -71,14 +71,14 @@ class Folder(Record, frozen=True):
 
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
         "folder_name": "{} ~",
-        "creation_date": ("oldest ~", "newest ~"),
+        "created": ("oldest ~", "newest ~"),
     }
 
     id: FolderId
-    drive_user_id: DriveUserId
+    owner_id: DriveUserId
     folder_name: FolderName
     owner: PersonName
-    creation_date: Date
+    created: Date
 
 
 class DriveFile(Record, frozen=True):
@@ -89,8 +89,8 @@ class DriveFile(Record, frozen=True):
 
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
         "file_name": "~ called {}",
-        "size": ("smallest ~", "biggest ~"),
-        "change_date": ("oldest ~", "most recent ~"),
+        "size": ("~ with the smallest size", "~ with the biggest size"),
+        "changed": ("~ that was changed first", "~ that was changed last"),
     }
 
     id: FileId
@@ -98,7 +98,7 @@ class DriveFile(Record, frozen=True):
     folder_name: FolderName
     file_name: FileName
     size: Kilobytes
-    change_date: Date
+    changed: Date
     status: FileStatus
 
 
@@ -108,7 +108,7 @@ class FileVersion(Record, frozen=True):
     NOUN: ClassVar[str] = "version"
 
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
-        "save_date": ("oldest ~", "latest ~"),
+        "saved": ("oldest ~", "latest ~"),
         "size": ("shortest ~", "longest ~"),
     }
 
@@ -117,27 +117,21 @@ class FileVersion(Record, frozen=True):
     file_name: FileName
     text: Sentence
     size: Kilobytes
-    save_date: Date
+    saved: Date
     state: VersionState
 
 
 class Share(Record, frozen=True):
     """That a drive user may read a file in somebody else's folder."""
 
-    NOUN: ClassVar[str] = "reader"
-
-    PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
-        "reader": "~ named {}",
-        "share_date": ("earliest ~", "newest ~"),
-    }
+    PICK: ClassVar[dict[str, str | tuple[str, str]]] = {"since": ("oldest ~", "newest ~")}
 
     id: Annotated[str, Ref("share")]
     file_id: FileId
-    drive_user_id: DriveUserId
+    reader_id: DriveUserId
     file_name: FileName
     reader: PersonName
-    email: Email
-    share_date: Date
+    since: Date
 
 
 class FileLink(Record, frozen=True):
@@ -173,6 +167,7 @@ class Files(Api):
             "find {name} on the shared drive",
             "look up the drive account of {name}",
             "check which drive account {name} has",
+            "tell me whether {name} has an account on the shared drive",
         ),
         rows="{name}",
         errors=("no_such_drive_user",),
@@ -194,6 +189,7 @@ class Files(Api):
             "find the {folder_name} folder on the shared drive",
             "look up the {folder_name} folder",
             "check who owns the {folder_name} folder",
+            "tell me who the {folder_name} folder belongs to",
         ),
         rows="the {folder_name} folder",
         errors=("no_such_folder",),
@@ -212,24 +208,30 @@ class Files(Api):
     @tool(
         "search",
         ask=(
-            "show me {drive_user_id}'s folders on the drive",
-            "list the folders that belong to {drive_user_id}",
-            "tell me which folders on the drive belong to {drive_user_id}",
+            "show me {owner_id}'s folders on the drive",
+            "list {owner_id}'s folders",
+            "list the folders that belong to {owner_id}",
+            "tell me which folders on the drive belong to {owner_id}",
         ),
-        rows="{drive_user_id}'s ~",
+        rows="{owner_id}'s ~",
     )
-    def list_folders(self, drive_user_id: DriveUserId) -> list[Folder]:
+    def list_folders(self, owner_id: DriveUserId) -> list[Folder]:
         """List the folders that belong to a drive user.
 
         Args:
-            drive_user_id: The owner of the folders.
+            owner_id: The drive user who owns the folders.
         """
-        self.drive_users[drive_user_id]
-        return self.folders.where(lambda f: f.drive_user_id == drive_user_id)
+        self.drive_users[owner_id]
+        return self.folders.where(lambda f: f.owner_id == owner_id)
 
     @tool(
         "search",
-        ask=("show me the files in {folder_id}", "list the files in {folder_id}", "tell me what is in {folder_id}"),
+        ask=(
+            "show me the files in {folder_id}",
+            "list the files in {folder_id}",
+            "tell me what is in {folder_id}",
+            "check which files are in {folder_id}",
+        ),
         rows="the ~ in {folder_id}",
     )
     def list_files(self, folder_id: FolderId) -> list[DriveFile]:
@@ -245,10 +247,11 @@ class Files(Api):
         "search",
         ask=(
             "show me the {status} files in the {folder_name} folder",
-            "list the files in the {folder_name} folder that are {status}",
+            "check the {folder_name} folder for {status} files",
+            "list the {status} files in the {folder_name} folder",
             "tell me which files in the {folder_name} folder are {status}",
         ),
-        rows="the ~ among the {status} files in the {folder_name} folder",
+        rows="the {status} ~ in the {folder_name} folder",
     )
     def search_files(self, folder_name: FolderName, status: FileStatus) -> list[DriveFile]:
         """List the files of a folder that are unlocked, locked, or deleted and in the trash.
@@ -265,6 +268,7 @@ class Files(Api):
             "show me the versions of {file_id}",
             "list the saved versions of {file_id}",
             "tell me which versions of {file_id} there are",
+            "go through the version history of {file_id}",
         ),
         rows="the ~ of {file_id}",
     )
@@ -281,10 +285,11 @@ class Files(Api):
         "search",
         ask=(
             "tell me who can read {file_id}",
-            "list the people {file_id} is shared with",
+            "check who {file_id} is shared with",
             "show me who has access to {file_id}",
+            "list the shares of {file_id}",
         ),
-        rows="the ~ with access to {file_id}",
+        rows="the ~ of {file_id}",
     )
     def list_shares(self, file_id: FileId) -> list[Share]:
         """List the people a file is shared with, without the owner of its folder.
@@ -301,6 +306,7 @@ class Files(Api):
             "work out how much space {folder_id} takes up",
             "add up the sizes of the files in {folder_id}",
             "calculate the total size of {folder_id}",
+            "tell me how big {folder_id} is altogether",
         ),
         rows="the total size of {folder_id}",
     )
@@ -317,9 +323,10 @@ class Files(Api):
     @tool(
         "create",
         ask=(
-            "create {file_name} in {folder_id} with the text {text}",
+            "create a file called {file_name} with the text {text} in {folder_id}",
             "add a file called {file_name} to {folder_id} that says {text}",
-            "start a new file named {file_name} in {folder_id} and write {text} into it",
+            "write {text} into a new file called {file_name} in {folder_id}",
+            "save {text} as {file_name} in {folder_id}",
         ),
         done="The new file {file_name} is in the {folder_name} folder.",
         errors=("name_taken",),
@@ -336,7 +343,7 @@ class Files(Api):
         self._check_name(folder, file_name)
         file = self.files.add(
             folder_id=folder_id, folder_name=folder.folder_name, file_name=file_name, size=_kilobytes(text),
-            change_date=self.today, status="unlocked",
+            changed=self.today, status="unlocked",
         )  # fmt: skip
         self._save(file, text)
         return file
@@ -347,6 +354,7 @@ class Files(Api):
             "share {file_id} with {drive_user_id}",
             "give {drive_user_id} access to {file_id}",
             "let {drive_user_id} read {file_id}",
+            "make {file_id} readable for {drive_user_id}",
         ),
         done="The file {file_name} is now shared with {reader}.",
         errors=("in_trash", "can_read_already"),
@@ -359,21 +367,21 @@ class Files(Api):
             drive_user_id: The person who may read it from now on.
         """
         file, user = self._kept(file_id), self.drive_users[drive_user_id]
-        if user.email in self._readers(file):
+        if user.id in self._readers(file):
             raise ToolError("can_read_already", f"{user.name} can read {file.file_name} already.")
         return self.shares.add(
-            file_id=file_id, drive_user_id=drive_user_id, file_name=file.file_name, reader=user.name, email=user.email,
-            share_date=self.today,
-        )  # fmt: skip
+            file_id=file_id, reader_id=drive_user_id, file_name=file.file_name, reader=user.name, since=self.today
+        )
 
     @tool(
         "update",
         ask=(
-            "write {text} into {file_id}",
             "replace the text of {file_id} with {text}",
             "change {file_id} so that it says {text}",
+            "overwrite {file_id} with {text}",
+            "make {file_id} say {text}",
         ),
-        done="The file {file_name} has a new text.",
+        done="The text of {file_name} was replaced.",
         errors=("in_trash", "locked", "same_text"),
     )
     def edit_file(self, file_id: FileId, text: Sentence) -> FileVersion:
@@ -388,12 +396,17 @@ class Files(Api):
         if current.text == text:
             raise ToolError("same_text", f"That is what {file.file_name} says already.")
         self.versions.change(current, state="former")
-        self.files.change(file, size=_kilobytes(text), change_date=self.today)
+        self.files.change(file, size=_kilobytes(text), changed=self.today)
         return self._save(file, text)
 
     @tool(
         "update",
-        ask=("unlock {file_id}", "take the lock off {file_id}", "remove the lock from {file_id}"),
+        ask=(
+            "unlock {file_id}",
+            "take the lock off {file_id}",
+            "remove the lock from {file_id}",
+            "lift the lock on {file_id}",
+        ),
         done="The file {file_name} is no longer locked.",
         errors=("not_locked",),
     )
@@ -410,8 +423,8 @@ class Files(Api):
 
     @tool(
         "update",
-        ask=("bring back {version_id}", "go back to {version_id}", "make {version_id} the current one again"),
-        done="The file {file_name} went back to a former version.",
+        ask=("bring back {version_id}", "go back to {version_id}", "return to {version_id}", "restore {version_id}"),
+        done="The file {file_name} is back at an earlier version.",
         errors=("in_trash", "locked", "already_current"),
     )
     def restore_version(self, version_id: VersionId) -> DriveFile:
@@ -427,11 +440,11 @@ class Files(Api):
         (current,) = self.versions.where(lambda v: v.file_id == file.id and v.state == "current")
         self.versions.change(current, state="former")
         self.versions.change(version, state="current")
-        return self.files.change(file, size=version.size, change_date=self.today)
+        return self.files.change(file, size=version.size, changed=self.today)
 
     @tool(
         "delete",
-        ask=("delete {file_id}", "put {file_id} in the trash", "throw away {file_id}"),
+        ask=("delete {file_id}", "move {file_id} to the trash", "throw away {file_id}", "get rid of {file_id}"),
         done="The file {file_name} is in the trash.",
         errors=("in_trash", "locked"),
     )
@@ -445,7 +458,12 @@ class Files(Api):
 
     @tool(
         "transfer",
-        ask=("restore {file_id} from the trash", "get {file_id} back out of the trash", "undelete {file_id}"),
+        ask=(
+            "restore {file_id} from the trash",
+            "get {file_id} back out of the trash",
+            "undelete {file_id}",
+            "take {file_id} out of the trash",
+        ),
         done="The file {file_name} is back in the {folder_name} folder.",
         errors=("not_in_trash",),
     )
@@ -485,8 +503,9 @@ class Files(Api):
             "send {email} a link to {file_id}",
             "mail {email} the link to {file_id}",
             "send a link to {file_id} to {email}",
+            "let {email} have a link to {file_id}",
         ),
-        done="A link to the file {file_name} was sent.",
+        done="A link to the file {file_name} went to {email}.",
         errors=("in_trash", "no_access", "already_sent"),
     )
     def send_file_link(self, file_id: FileId, email: Email) -> FileLink:
@@ -497,7 +516,7 @@ class Files(Api):
             email: The address of somebody who can read the file.
         """
         file = self._kept(file_id)
-        if email not in self._readers(file):
+        if email not in {self.drive_users[reader].email for reader in self._readers(file)}:
             raise ToolError("no_access", f"{email} has no access to {file.file_name}; share it first.")
         if self.links.where(lambda k: k.file_id == file_id and k.email == email):
             raise ToolError("already_sent", f"A link to {file.file_name} went to {email} before.")
@@ -520,12 +539,13 @@ class Files(Api):
             raise ToolError("name_taken", f"The {folder.folder_name} folder has a file {file_name!r} already.")
 
     def _readers(self, file: DriveFile) -> set[str]:
-        owner = self.drive_users[self.folders[file.folder_id].drive_user_id]
-        return {owner.email, *(s.email for s in self.shares.where(lambda s: s.file_id == file.id))}
+        """The ids of the drive users who can read a file."""
+        owner_id = self.folders[file.folder_id].owner_id
+        return {owner_id, *(s.reader_id for s in self.shares.where(lambda s: s.file_id == file.id))}
 
     def _save(self, file: DriveFile, text: str) -> FileVersion:
         return self.versions.add(
-            file_id=file.id, file_name=file.file_name, text=text, size=_kilobytes(text), save_date=self.today,
+            file_id=file.id, file_name=file.file_name, text=text, size=_kilobytes(text), saved=self.today,
             state="current",
         )  # fmt: skip
 
@@ -560,7 +580,7 @@ class Files(Api):
         for file, owner in draw.sample(kept, 2 * size):
             for reader in draw.sample([u for u in users if u is not owner], 2 + draw.index(2)):
                 since = draw.date(today, -30, -1)
-                yield Share(draw.id("sha"), file.id, reader.id, file.file_name, reader.name, reader.email, since)
+                yield Share(draw.id("sha"), file.id, reader.id, file.file_name, reader.name, since)
 
 
 def _kilobytes(text: str) -> int:

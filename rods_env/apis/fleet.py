@@ -54,7 +54,7 @@ class Depot(Record, frozen=True):
     CALLED: ClassVar[str] = "the depot in {city}"
 
     id: DepotId
-    city: City
+    city: str  # no kind: "the city of the depot in Rome" is nothing that anybody says
     places: int
 
 
@@ -71,7 +71,7 @@ class Vehicle(Record, frozen=True):
 
     id: VehicleId
     depot_id: DepotId
-    city: City
+    city: str
     model: Model
     plate: Plate
     fuel: int
@@ -103,7 +103,7 @@ class Tour(Record, frozen=True):
     id: TourId
     driver_id: DriverId
     driver: PersonName
-    origin: City
+    start_city: City
     destination: City
     date: Date
     stops: int
@@ -163,8 +163,9 @@ class Fleet(Api):
         "lookup",
         ask=(
             "find {name} in the list of drivers",
-            "look {name} up among the drivers",
+            "look up {name} among the drivers",
             "check what the list of drivers says about {name}",
+            "check which depot {name} drives for",
         ),
         rows="{name}",
         errors=("no_such_driver",),
@@ -186,6 +187,7 @@ class Fleet(Api):
             "look up the depot in {city}",
             "find our depot in {city}",
             "check how many places the depot in {city} has",
+            "see whether we have a depot in {city}",
         ),
         rows="the depot in {city}",
         errors=("no_depot_there",),
@@ -207,6 +209,7 @@ class Fleet(Api):
             "list the vehicles at {depot_id}",
             "show me which vehicles there are at {depot_id}",
             "check how much fuel the vehicles at {depot_id} have",
+            "tell me which vehicles belong to {depot_id}",
         ),
         rows="the ~ at {depot_id}",
     )
@@ -225,6 +228,7 @@ class Fleet(Api):
             "show me {driver_id}'s tours",
             "list all tours for {driver_id}",
             "tell me which tours there are for {driver_id}",
+            "go through {driver_id}'s tours",
         ),
         rows="{driver_id}'s ~",
     )
@@ -240,20 +244,21 @@ class Fleet(Api):
     @tool(
         "search",
         ask=(
-            "show me the tours that leave {origin} on {date}",
-            "list the tours from {origin} on {date}",
-            "tell me which tours start in {origin} on {date}",
+            "show me the tours that leave {start_city} on {date}",
+            "list the tours from {start_city} on {date}",
+            "tell me which tours start in {start_city} on {date}",
+            "check {date} for tours from {start_city}",
         ),
-        rows="the ~ from {origin} on {date}",
+        rows="the ~ that leaves {start_city} on {date}",
     )
-    def search_tours(self, origin: City, date: Date) -> list[Tour]:
+    def search_tours(self, start_city: City, date: Date) -> list[Tour]:
         """List the tours that start in a city on a date.
 
         Args:
-            origin: The city where the tours start.
+            start_city: The city where the tours start.
             date: The day of the tours.
         """
-        return self.tours.where(lambda t: t.origin == origin and t.date == date)
+        return self.tours.where(lambda t: t.start_city == start_city and t.date == date)
 
     @tool(
         "search",
@@ -261,6 +266,7 @@ class Fleet(Api):
             "list the workshop appointments at {depot_id}",
             "show me what the workshop at {depot_id} has coming up",
             "tell me which workshop appointments there are at {depot_id}",
+            "check the workshop at {depot_id} for appointments",
         ),
         rows="the ~ at {depot_id}",
     )
@@ -275,7 +281,12 @@ class Fleet(Api):
 
     @tool(
         "compute",
-        ask=("work out what {tour_id} costs", "tell me the cost of {tour_id}", "calculate the cost of {tour_id}"),
+        ask=(
+            "work out what {tour_id} costs",
+            "tell me the cost of {tour_id}",
+            "calculate how much {tour_id} costs",
+            "work out {tour_id}'s cost",
+        ),
         rows="the cost of {tour_id}",
         errors=("no_vehicle",),
     )
@@ -287,7 +298,7 @@ class Fleet(Api):
         """
         tour = self.tours[tour_id]
         licence = self._vehicle_of(tour).licence
-        km = _distance(tour.origin, tour.destination)
+        km = _distance(tour.start_city, tour.destination)
         return TourCost(cost=round(km * EUROS_PER_KM[licence] + tour.stops * EUROS_PER_STOP, 2))
 
     @tool(
@@ -296,8 +307,9 @@ class Fleet(Api):
             "plan a tour to {destination} on {date} for {driver_id}",
             "put {driver_id} down for a tour to {destination} on {date}",
             "set up a tour to {destination} for {driver_id} on {date}",
+            "send {driver_id} on a tour to {destination} on {date}",
         ),
-        done="{driver} will drive from {origin} to {destination} on {date}.",
+        done="A tour from {start_city} to {destination} on {date} is planned for {driver}.",
         errors=("in_the_past", "same_city", "driver_busy"),
     )
     def plan_tour(self, driver_id: DriverId, destination: City, date: Date) -> Tour:
@@ -312,10 +324,10 @@ class Fleet(Api):
         self._not_past(date)
         origin = self.depots[driver.depot_id].city
         if origin == destination:
-            raise ToolError("same_city", f"{driver.name}'s depot is in {origin}; a tour must end in another city.")
+            raise ToolError("same_city", f"{driver.name}'s depot is in {start_city}; a tour must end in another city.")
         self._idle_on(driver, date)
         return self.tours.add(
-            driver_id=driver_id, driver=driver.name, origin=origin, destination=destination, date=date, stops=1,
+            driver_id=driver_id, driver=driver.name, start_city=origin, destination=destination, date=date, stops=1,
             vehicle_id="", status="planned",
         )  # fmt: skip
 
@@ -323,8 +335,9 @@ class Fleet(Api):
         "create",
         ask=(
             "book {vehicle_id} into the workshop on {date} for {work}",
-            "make a workshop appointment on {date} for {vehicle_id}, for {work}",
-            "get {vehicle_id} a day in the workshop on {date} for {work}",
+            "send {vehicle_id} to the workshop on {date} for {work}",
+            "put {vehicle_id} into the workshop on {date} for {work}",
+            "get {vehicle_id} a workshop appointment on {date} for {work}",
         ),
         done="The {model} is booked into the workshop on {date} for {work}.",
         errors=("in_the_past", "already_booked", "needed_that_day"),
@@ -352,8 +365,13 @@ class Fleet(Api):
 
     @tool(
         "update",
-        ask=("use {vehicle_id} for {tour_id}", "assign {vehicle_id} to {tour_id}", "put {vehicle_id} on {tour_id}"),
-        done="The tour from {origin} to {destination} on {date} has its vehicle now.",
+        ask=(
+            "use {vehicle_id} for {tour_id}",
+            "assign {vehicle_id} to {tour_id}",
+            "put {vehicle_id} on {tour_id}",
+            "take {vehicle_id} for {tour_id}",
+        ),
+        done="A vehicle is assigned to the tour from {start_city} to {destination} on {date}.",
         errors=("not_planned", "already_assigned", "elsewhere", "in_workshop", "needed_that_day", "wrong_licence"),
     )
     def assign_vehicle(self, tour_id: TourId, vehicle_id: VehicleId) -> Tour:
@@ -366,9 +384,9 @@ class Fleet(Api):
         tour, vehicle = self._planned_tour(tour_id), self.vehicles[vehicle_id]
         if tour.vehicle_id == vehicle_id:
             raise ToolError("already_assigned", f"Tour {tour_id} already has the {vehicle.model}.")
-        if vehicle.city != tour.origin:
+        if vehicle.city != tour.start_city:
             place = f"The {vehicle.model} stands in {vehicle.city}"
-            raise ToolError("elsewhere", f"{place}, the tour starts in {tour.origin}; move the vehicle there first.")
+            raise ToolError("elsewhere", f"{place}, the tour starts in {tour.start_city}; move the vehicle there first.")
         booked = self._appointment_of(vehicle)
         if booked and (vehicle.status == "in_workshop" or booked[0].date == tour.date):
             day = booked[0].date
@@ -380,7 +398,12 @@ class Fleet(Api):
 
     @tool(
         "update",
-        ask=("refuel {vehicle_id}", "fill up the tank of {vehicle_id}", "get {vehicle_id} a full tank"),
+        ask=(
+            "refuel {vehicle_id}",
+            "fill up {vehicle_id}'s tank",
+            "have {vehicle_id} filled up",
+            "get a full tank for {vehicle_id}",
+        ),
         done="The {model} has a full tank again.",
         errors=("tank_full",),
     )
@@ -397,8 +420,8 @@ class Fleet(Api):
 
     @tool(
         "update",
-        ask=("start {tour_id}", "send {tour_id} on its way", "mark {tour_id} as under way"),
-        done="The tour from {origin} to {destination} with {driver} is under way.",
+        ask=("start {tour_id}", "send {tour_id} on its way", "mark {tour_id} as under way", "let {tour_id} begin"),
+        done="The tour from {start_city} to {destination} with {driver} is under way.",
         errors=("not_planned", "no_vehicle", "vehicle_not_free", "low_fuel"),
     )
     def start_tour(self, tour_id: TourId) -> Tour:
@@ -416,8 +439,8 @@ class Fleet(Api):
 
     @tool(
         "delete",
-        ask=("call off {tour_id}", "cancel {tour_id}", "take {tour_id} off the plan"),
-        done="The tour from {origin} to {destination} on {date} is called off.",
+        ask=("call off {tour_id}", "cancel {tour_id}", "take {tour_id} off the plan", "drop {tour_id} from the plan"),
+        done="The tour from {start_city} to {destination} on {date} is called off.",
         errors=("not_planned",),
     )
     def call_off_tour(self, tour_id: TourId) -> Tour:
@@ -430,7 +453,7 @@ class Fleet(Api):
 
     @tool(
         "delete",
-        ask=("cancel {appointment_id}", "call off {appointment_id}", "drop {appointment_id}"),
+        ask=("cancel {appointment_id}", "call off {appointment_id}", "drop {appointment_id}", "scrap {appointment_id}"),
         done="The workshop appointment of the {model} on {date} is cancelled.",
     )
     def cancel_workshop_appointment(self, appointment_id: AppointmentId) -> WorkshopAppointment:
@@ -451,6 +474,7 @@ class Fleet(Api):
             "move {vehicle_id} to {depot_id}",
             "hand {vehicle_id} over to {depot_id}",
             "transfer {vehicle_id} to {depot_id}",
+            "give {vehicle_id} to {depot_id}",
         ),
         done="The {model} with the plate {plate} now stands in {city}.",
         errors=("already_there", "vehicle_not_free", "needed_here", "depot_full"),
@@ -480,8 +504,9 @@ class Fleet(Api):
             "give {tour_id} to {driver_id}",
             "hand {tour_id} over to {driver_id}",
             "have {driver_id} take over {tour_id}",
+            "let {driver_id} drive {tour_id}",
         ),
-        done="{driver} now drives the tour from {origin} to {destination} on {date}.",
+        done="{driver} now drives the tour from {start_city} to {destination} on {date}.",
         errors=("not_planned", "same_driver", "driver_busy", "wrong_licence"),
     )
     def hand_over_tour(self, tour_id: TourId, driver_id: DriverId) -> Tour:
@@ -503,10 +528,11 @@ class Fleet(Api):
         "send",
         ask=(
             "send {driver_id} the text message {text}",
-            "text {driver_id} the words {text}",
+            "text {driver_id} {text}",
             "write {driver_id} a text message that says {text}",
+            "send {driver_id} a text message with the words {text}",
         ),
-        done="A text message went to {driver}.",
+        done="{driver} was told by text message.",
         errors=("already_sent",),
     )
     def text_driver(self, driver_id: DriverId, text: Sentence) -> DriverText:

@@ -25,6 +25,13 @@ TITLES = (
     "timetable", "rental contract", "sketch", "seating plan", "bill",
 )  # fmt: skip
 
+# What a person may write down as somebody's new address: none that anybody in the story has already.
+ADDRESSES = (
+    "bluebird@example.net", "red.kite@example.net", "old.oak@example.net", "northwind@example.net",
+    "first.snow@example.net", "green.gate@example.net", "sunny.side@example.net", "paper.boat@example.net",
+    "tall.pine@example.net", "river.bend@example.net", "wild.mint@example.net", "night.train@example.net",
+)  # fmt: skip
+
 ContactId = Annotated[str, Ref("contact")]
 MailId = Annotated[str, Ref("mail")]
 MailboxId = Annotated[str, Ref("mailbox")]
@@ -32,6 +39,9 @@ DraftId = Annotated[str, Ref("draft")]
 AttachmentId = Annotated[str, Ref("attachment")]
 FolderName = Annotated[str, Kind("mail_folder", "What a mailbox folder is called.", words=FOLDERS)]
 Label = Annotated[str, Kind("mail_label", "A label on a mail.", words=LABELS)]
+NewAddress = Annotated[
+    str, Kind("new_address", "An e-mail address to write down.", words=ADDRESSES, pattern=r"^[^@\s]+@[^@\s]+$")
+]
 Title = Annotated[str, Kind("attachment_title", "What an attachment is called.")]
 Unread = Annotated[int, Kind("unread_mails", "A number of unread mails.")]
 MailStatus = Literal["unread", "read", "answered", "sent"]
@@ -66,13 +76,13 @@ class MailMessage(Record, frozen=True):
     NOUN: ClassVar[str] = "mail"
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
         "author": "~ from {}",
-        "subject": "~ with the subject {}",
+        "subject": "{} ~",
         "day": ("oldest ~", "latest ~"),
         "kilobytes": ("smallest ~", "biggest ~"),
     }
 
     id: MailId
-    mailbox_id: MailboxId
+    folder_id: MailboxId
     folder: FolderName
     author: PersonName
     sender: Email
@@ -102,7 +112,7 @@ class MailDraft(Record, frozen=True):
 
     NOUN: ClassVar[str] = "draft"
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
-        "subject": "~ with the subject {}",
+        "subject": "{} ~",
         "edited": ("oldest ~", "latest ~"),
     }
 
@@ -137,8 +147,9 @@ class Mail(Api):
         "lookup",
         ask=(
             "look up {name}'s entry in the address book",
-            "find {name}'s contact details",
+            "find {name}'s contact details in the address book",
             "check {name}'s e-mail address in my contacts",
+            "look for {name} among my contacts",
         ),
         rows="{name}",
         errors=("no_such_contact",),
@@ -177,7 +188,12 @@ class Mail(Api):
 
     @tool(
         "search",
-        ask=("show me the mails from {sender}", "list the mails sent by {sender}", "look for mails from {sender}"),
+        ask=(
+            "show me the mails from {sender}",
+            "list the mails sent by {sender}",
+            "look for mails from {sender}",
+            "check which mails I have from {sender}",
+        ),
         rows="the ~ from {sender}",
     )
     def list_mails_from(self, sender: Email) -> list[MailMessage]:
@@ -194,6 +210,7 @@ class Mail(Api):
             "show me the mails labelled {label} in my {folder} folder",
             "list everything labelled {label} in the {folder} folder",
             "look in my {folder} folder for mails labelled {label}",
+            "go through the mails labelled {label} in my {folder} folder",
         ),
         rows="the ~ labelled {label} in my {folder} folder",
     )
@@ -212,6 +229,7 @@ class Mail(Api):
             "show me my drafts to {email}",
             "tell me which drafts I have for {email}",
             "list the drafts addressed to {email}",
+            "go through my drafts to {email}",
         ),
         rows="my ~ to {email}",
     )
@@ -229,8 +247,9 @@ class Mail(Api):
             "show me the attachments of {mail_id}",
             "tell me what is attached to {mail_id}",
             "list everything attached to {mail_id}",
+            "check {mail_id} for attachments",
         ),
-        rows="the ~ in {mail_id}",
+        rows="the ~ from {mail_id}",
     )
     def list_mail_attachments(self, mail_id: MailId) -> list[Attachment]:
         """List the attachments of a mail.
@@ -244,40 +263,42 @@ class Mail(Api):
     @tool(
         "compute",
         ask=(
-            "count the unread mails in {mailbox_id}",
-            "tell me how many unread mails there are in {mailbox_id}",
-            "work out how many mails in {mailbox_id} I have not read",
+            "count the unread mails in {folder_id}",
+            "tell me how many unread mails there are in {folder_id}",
+            "work out how many mails in {folder_id} are unread",
+            "check how many mails are still unread in {folder_id}",
         ),
-        rows="the number of unread mails in {mailbox_id}",
+        rows="the number of unread mails in {folder_id}",
     )
-    def count_unread_mails(self, mailbox_id: MailboxId) -> UnreadCount:
+    def count_unread_mails(self, folder_id: MailboxId) -> UnreadCount:
         """Count the unread mails in a mailbox folder.
 
         Args:
-            mailbox_id: The folder to count in.
+            folder_id: The folder to count in.
         """
-        self.mailboxes[mailbox_id]
-        return UnreadCount(len(self.mails.where(lambda m: m.mailbox_id == mailbox_id and m.status == "unread")))
+        self.mailboxes[folder_id]
+        return UnreadCount(len(self.mails.where(lambda m: m.folder_id == folder_id and m.status == "unread")))
 
     @tool(
         "create",
         ask=(
             "save {email} in my address book under the name {name}",
             "add {email} to my contacts as {name}",
-            "put {email} into the address book with the name {name}",
+            "put {name} into the address book with the address {email}",
+            "make {name} a contact of mine with the address {email}",
         ),
         done="{name} is in the address book now.",
         errors=("contact_exists", "address_taken"),
     )
-    def add_contact(self, name: PersonName, email: Email) -> Contact:
+    def add_contact(self, name: PersonName, email: NewAddress) -> Contact:
         """Add a person to the address book. Names and addresses are there only once.
 
         Args:
             name: The person's full name.
             email: The person's e-mail address.
         """
-        if self.contacts.where(lambda c: c.name == name):
-            raise ToolError("contact_exists", f"{name} is in the address book already.")
+        if self.contacts.where(lambda c: c.name == name) or name == self._fixed("inbox").owner:
+            raise ToolError("contact_exists", f"{name} is in the address book, or owns it; only others can be added.")
         self._check_address(email)
         return self.contacts.add(name=name, email=email)
 
@@ -285,10 +306,11 @@ class Mail(Api):
         "create",
         ask=(
             "draft a mail to {email} with the subject {subject} and the text {text}",
-            "write a draft to {email}, subject {subject}, that says {text}",
-            "prepare a mail to {email} about {subject} saying {text}, but don't send it yet",
+            "write a draft to {email} with the subject {subject} that says {text}",
+            "save a draft for {email} about {subject} that reads {text}",
+            "draft a mail to {email} about {subject} that says {text}",
         ),
-        done="A draft to {email} is ready.",
+        done="A draft for {email} is ready.",
     )
     def write_draft(self, email: Email, subject: Subject, text: Sentence) -> MailDraft:
         """Write a draft, which can be sent later.
@@ -305,14 +327,14 @@ class Mail(Api):
     @tool(
         "update",
         ask=(
-            "change {contact_id}'s address in my contacts to {email}",
-            "correct {contact_id}'s entry in the address book to {email}",
+            "change {contact_id}'s e-mail address in my contacts to {email}",
+            "update {contact_id}'s entry in the address book to {email}",
             "replace {contact_id}'s e-mail address in the address book with {email}",
         ),
         done="The address book has a new address for {name}.",
         errors=("same_address", "address_taken"),
     )
-    def change_contact_address(self, contact_id: ContactId, email: Email) -> Contact:
+    def change_contact_address(self, contact_id: ContactId, email: NewAddress) -> Contact:
         """Change the e-mail address of a contact. Two contacts cannot have the same one.
 
         Args:
@@ -330,9 +352,10 @@ class Mail(Api):
         ask=(
             "attach {attachment_id} to {draft_id}",
             "add {attachment_id} to {draft_id}",
-            "put {attachment_id} into {draft_id} as an attachment",
+            "include {attachment_id} in {draft_id}",
+            "enclose {attachment_id} with {draft_id}",
         ),
-        done="The {enclosure} is attached to the draft {subject}.",
+        done="The {enclosure} is attached to the draft for {email}.",
         errors=("draft_sent", "has_attachment"),
     )
     def attach_to_draft(self, draft_id: DraftId, attachment_id: AttachmentId) -> MailDraft:
@@ -350,7 +373,7 @@ class Mail(Api):
 
     @tool(
         "delete",
-        ask=("delete {mail_id}", "throw away {mail_id}", "put {mail_id} in the trash"),
+        ask=("delete {mail_id}", "throw away {mail_id}", "get rid of {mail_id}", "bin {mail_id}"),
         done="The mail from {author} is in the trash.",
         errors=("in_trash",),
     )
@@ -361,34 +384,40 @@ class Mail(Api):
             mail_id: The mail to throw away.
         """
         mail, trash = self._kept_mail(mail_id), self._fixed("trash")
-        return self.mails.change(mail, mailbox_id=trash.id, folder=trash.folder)
+        return self.mails.change(mail, folder_id=trash.id, folder=trash.folder)
 
     @tool(
         "transfer",
-        ask=("move {mail_id} to {mailbox_id}", "file {mail_id} in {mailbox_id}", "put {mail_id} into {mailbox_id}"),
+        ask=(
+            "move {mail_id} to {folder_id}",
+            "put {mail_id} into {folder_id}",
+            "sort {mail_id} into {folder_id}",
+            "transfer {mail_id} to {folder_id}",
+        ),
         done="The mail from {author} is now in the {folder} folder.",
         errors=("already_there",),
     )
-    def move_mail(self, mail_id: MailId, mailbox_id: MailboxId) -> MailMessage:
+    def move_mail(self, mail_id: MailId, folder_id: MailboxId) -> MailMessage:
         """Move a mail to another mailbox folder. Moving it out of the trash restores it.
 
         Args:
             mail_id: The mail to move.
-            mailbox_id: The folder where it goes.
+            folder_id: The folder where it goes.
         """
-        mail, mailbox = self.mails[mail_id], self.mailboxes[mailbox_id]
-        if mail.mailbox_id == mailbox_id:
+        mail, mailbox = self.mails[mail_id], self.mailboxes[folder_id]
+        if mail.folder_id == folder_id:
             raise ToolError("already_there", f"Mail {mail_id} is in the {mail.folder} folder already.")
-        return self.mails.change(mail, mailbox_id=mailbox_id, folder=mailbox.folder)
+        return self.mails.change(mail, folder_id=folder_id, folder=mailbox.folder)
 
     @tool(
         "send",
         ask=(
             "write {email} a mail with the subject {subject} and the text {text}",
-            "send a mail to {email}, subject {subject}, that says {text}",
-            "mail {email} under the subject {subject}: {text}",
+            "send {email} a mail with the subject {subject} that says {text}",
+            "mail {email} the text {text} with the subject {subject}",
+            "send a mail about {subject} to {email} that says {text}",
         ),
-        done="A mail with the subject {subject} went to {recipient}.",
+        done="The mail to {recipient} is on its way.",
     )
     def send_mail(self, email: Email, subject: Subject, text: Sentence) -> MailMessage:
         """Write and send a mail.
@@ -402,8 +431,13 @@ class Mail(Api):
 
     @tool(
         "send",
-        ask=("answer {mail_id} with {text}", "reply to {mail_id}: {text}", "send {text} as an answer to {mail_id}"),
-        done="An answer with the subject {subject} went to {recipient}.",
+        ask=(
+            "answer {mail_id} with {text}",
+            "reply {text} to {mail_id}",
+            "send {text} as an answer to {mail_id}",
+            "write {text} in reply to {mail_id}",
+        ),
+        done="{recipient} has got an answer.",
         errors=("in_trash", "own_mail", "already_answered"),
     )
     def reply_to_mail(self, mail_id: MailId, text: Sentence) -> MailMessage:
@@ -423,8 +457,13 @@ class Mail(Api):
 
     @tool(
         "send",
-        ask=("forward {mail_id} to {email}", "pass {mail_id} on to {email}", "let {email} have a copy of {mail_id}"),
-        done="A mail with the subject {subject} was forwarded to {recipient}.",
+        ask=(
+            "forward {mail_id} to {email}",
+            "send a copy of {mail_id} to {email}",
+            "let {email} have a copy of {mail_id}",
+            "share {mail_id} with {email}",
+        ),
+        done="A mail was forwarded to {recipient}.",
         errors=("in_trash",),
     )
     def forward_mail(self, mail_id: MailId, email: Email) -> MailMessage:
@@ -442,8 +481,8 @@ class Mail(Api):
 
     @tool(
         "send",
-        ask=("send {draft_id}", "send off {draft_id}", "let {draft_id} go out"),
-        done="The draft with the subject {subject} went out to {recipient}.",
+        ask=("send {draft_id}", "send off {draft_id}", "send out {draft_id} as it is", "let {draft_id} go out"),
+        done="The draft for {recipient} was sent.",
         errors=("draft_sent",),
     )
     def send_draft(self, draft_id: DraftId) -> MailMessage:
@@ -466,7 +505,7 @@ class Mail(Api):
     def _send(self, email: str, subject: str, text: str, kilobytes: int) -> MailMessage:
         box = self._fixed("sent")
         return self.mails.add(
-            mailbox_id=box.id, folder=box.folder, author=box.owner, sender=box.address, recipient=email,
+            folder_id=box.id, folder=box.folder, author=box.owner, sender=box.address, recipient=email,
             subject=subject, text=text, day=self.today, kilobytes=kilobytes, label="new", status="sent",
         )  # fmt: skip
 
@@ -490,7 +529,7 @@ class Mail(Api):
     @classmethod
     def populate(cls, draw: Draw, cast: Cast, today: str, size: int) -> Iterator[Record]:
         user = cast.user
-        for person in cast.people[:5]:
+        for person in cast.others[:4]:  # the owner writes to others, and the last two are strangers
             yield Contact(draw.id("con"), person.name, person.email)
         own = draw.sample(_OWN_FOLDERS, min(1 + size, 5))
         boxes = {name: Mailbox(draw.id("mbx"), name, user.name, user.email) for name in (*_FIXED_FOLDERS, *own)}
@@ -498,7 +537,7 @@ class Mail(Api):
         received = [boxes[name] for name in (*["inbox"] * 6, "archive", "trash", *own)]
         mails = []
         for at, person in enumerate(cast.people):
-            count = 3 * size + draw.index(2) if at < 5 else 1 + draw.index(2)  # the last two are strangers
+            count = 3 * size + draw.index(2) if at < 5 else 1 + draw.index(2)  # strangers write less
             for topic in draw.sample(TOPICS, count):
                 box, recipient = draw.choice(received), user
                 status: MailStatus = draw.choice(("unread", "unread", "read", "answered"))

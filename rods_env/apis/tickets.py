@@ -53,7 +53,7 @@ class Requester(Record, frozen=True):
     id: RequesterId
     name: PersonName
     email: Email
-    city: City
+    home_city: City
 
 
 class SupportTeam(Record, frozen=True):
@@ -73,14 +73,14 @@ class SupportAgent(Record, frozen=True):
     NOUN: ClassVar[str] = "support agent"
 
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
-        "city": "~ from {}",
+        "home_city": "~ from {}",
         "joined": ("longest-serving ~", "newest ~"),
     }
 
     id: SupportAgentId
     name: PersonName
     email: Email
-    city: City
+    home_city: City
     support_team_id: SupportTeamId
     team: TeamName
     joined: Date
@@ -92,8 +92,8 @@ class Ticket(Record, frozen=True):
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
         "topic": "~ about the {}",
         "reported_by": "~ from {}",
-        "opened": ("oldest ~", "latest ~"),
-        "due": ("~ with the earliest deadline", "~ with the latest deadline"),
+        "priority": "{} priority ~",
+        "due_date": ("~ with the earliest deadline", "~ with the latest deadline"),
     }
 
     id: TicketId
@@ -106,7 +106,7 @@ class Ticket(Record, frozen=True):
     priority: Priority
     status: TicketStatus
     opened: Date
-    due: Date
+    due_date: Date
 
 
 class TicketComment(Record, frozen=True):
@@ -171,9 +171,10 @@ class Tickets(Api):
     @tool(
         "lookup",
         ask=(
-            "look {name} up at the support desk",
-            "find the requester {name}",
-            "check whether {name} is known to the support desk",
+            "look up {name} among the requesters",
+            "find {name} in the list of requesters",
+            "check whether {name} is listed as a requester",
+            "look for {name} among the people who report problems",
         ),
         rows="{name}",
         errors=("no_such_requester",),
@@ -192,8 +193,8 @@ class Tickets(Api):
     @tool(
         "lookup",
         ask=(
-            "look up the support agent {name}",
-            "find {name} among the support agents",
+            "look up {name} among the support agents",
+            "find {name} in the list of support agents",
             "check which support team {name} works in",
         ),
         rows="{name}",
@@ -214,8 +215,9 @@ class Tickets(Api):
         "search",
         ask=(
             "show me {requester_id}'s tickets",
-            "list the tickets of {requester_id}",
-            "tell me which problems {requester_id} reported to the support desk",
+            "list the tickets from {requester_id}",
+            "tell me which tickets there are from {requester_id}",
+            "go through {requester_id}'s tickets",
         ),
         rows="{requester_id}'s ~",
     )
@@ -231,11 +233,12 @@ class Tickets(Api):
     @tool(
         "search",
         ask=(
-            "show me the {team} team's tickets that are {status}",
-            "list the {status} tickets of the {team} team",
+            "show me the {status} tickets of the {team} team",
+            "list the {team} team's {status} tickets",
             "tell me which tickets of the {team} team are {status}",
+            "check the {team} team for {status} tickets",
         ),
-        rows="the ~ among the {status} tickets of the {team} team",
+        rows="the {team} team's {status} ~",
     )
     def search_team_tickets(self, team: TeamName, status: TicketStatus) -> list[Ticket]:
         """List the tickets of a support team that have a status.
@@ -252,6 +255,7 @@ class Tickets(Api):
             "show me the support agents in {support_team_id}",
             "tell me who works in {support_team_id}",
             "list the support agents of {support_team_id}",
+            "check who belongs to {support_team_id}",
         ),
         rows="the ~ in {support_team_id}",
     )
@@ -270,6 +274,7 @@ class Tickets(Api):
             "show me the comments on {ticket_id}",
             "tell me what people wrote under {ticket_id}",
             "list the comments on {ticket_id}",
+            "go through the comments on {ticket_id}",
         ),
         rows="the ~ on {ticket_id}",
     )
@@ -288,6 +293,7 @@ class Tickets(Api):
             "work out how much time went into {ticket_id}",
             "add up the time spent on {ticket_id}",
             "tell me how long the support desk has worked on {ticket_id}",
+            "check how many minutes of work {ticket_id} took",
         ),
         rows="the time spent on {ticket_id}",
         errors=("no_time_logged",),
@@ -307,9 +313,10 @@ class Tickets(Api):
     @tool(
         "create",
         ask=(
-            "open a ticket about the {topic} for {requester_id} with {priority} priority",
-            "report the {topic} to the support desk for {requester_id}, with {priority} priority",
-            "file a ticket for {requester_id} about the {topic} and give it {priority} priority",
+            "open a {priority} priority ticket about the {topic} for {requester_id}",
+            "raise a ticket about the {topic} with {priority} priority for {requester_id}",
+            "report the {topic} to the support desk with {priority} priority for {requester_id}",
+            "file a {priority} priority ticket about the {topic} for {requester_id}",
         ),
         done="A ticket about the {topic} was opened for {reported_by}.",
         errors=("already_reported",),
@@ -331,17 +338,18 @@ class Tickets(Api):
         team = self.support_teams.where(lambda s: s.team == name)[0]
         return self.tickets.add(
             requester_id=requester_id, reported_by=requester.name, topic=topic, support_team_id=team.id, team=name,
-            assignee=_NOBODY, priority=priority, status="open", opened=self.today, due=day_after(self.today, 14),
+            assignee=_NOBODY, priority=priority, status="open", opened=self.today, due_date=day_after(self.today, 14),
         )  # fmt: skip
 
     @tool(
         "create",
         ask=(
             "add {text} to {ticket_id} as a comment from {requester_id}",
-            "write {text} under {ticket_id} for {requester_id}",
-            "post {text} on {ticket_id} and let it come from {requester_id}",
+            "post {text} on {ticket_id} in {requester_id}'s name",
+            "write {text} under {ticket_id} as a comment by {requester_id}",
+            "leave {text} on {ticket_id} as a comment from {requester_id}",
         ),
-        done="{author} has a new comment on the ticket about the {topic}.",
+        done="There is a new comment by {author} on the ticket about the {topic}.",
         errors=("ticket_closed",),
     )
     def add_comment(self, ticket_id: TicketId, requester_id: RequesterId, text: Sentence) -> TicketComment:
@@ -364,9 +372,10 @@ class Tickets(Api):
         ask=(
             "log {minutes} of work on {ticket_id}",
             "book {minutes} on {ticket_id}",
-            "note down {minutes} of work for {ticket_id}",
+            "note down {minutes} of work on {ticket_id}",
+            "record {minutes} of work for {ticket_id}",
         ),
-        done="The work of {worked_by} on the {topic} is logged.",
+        done="{worked_by} has worked {minutes} on the {topic}.",
         errors=("already_solved", "not_assigned"),
     )
     def log_work(self, ticket_id: TicketId, minutes: Minutes) -> Worklog:
@@ -385,7 +394,12 @@ class Tickets(Api):
 
     @tool(
         "update",
-        ask=("escalate {ticket_id}", "raise the priority of {ticket_id}", "move {ticket_id} up by one priority level"),
+        ask=(
+            "escalate {ticket_id}",
+            "raise {ticket_id}'s priority by one level",
+            "move {ticket_id} up by one priority level",
+            "give {ticket_id} the next higher priority",
+        ),
         done="The ticket about the {topic} now has {priority} priority.",
         errors=("already_solved", "highest_priority"),
     )
@@ -402,7 +416,12 @@ class Tickets(Api):
 
     @tool(
         "update",
-        ask=("mark {ticket_id} as solved", "set {ticket_id} to solved", "put {ticket_id} down as solved"),
+        ask=(
+            "mark {ticket_id} as solved",
+            "set {ticket_id} to solved",
+            "tick off {ticket_id} as solved",
+            "change {ticket_id}'s status to solved",
+        ),
         done="The ticket about the {topic} is solved, thanks to {assignee}.",
         errors=("already_solved", "not_assigned"),
     )
@@ -416,7 +435,12 @@ class Tickets(Api):
 
     @tool(
         "update",
-        ask=("reopen {ticket_id}", "open {ticket_id} again", "put {ticket_id} back to open"),
+        ask=(
+            "reopen {ticket_id}",
+            "open {ticket_id} again",
+            "put {ticket_id} back to open",
+            "change {ticket_id}'s status back to open",
+        ),
         done="The ticket about the {topic} is open again.",
         errors=("still_open",),
     )
@@ -433,7 +457,12 @@ class Tickets(Api):
 
     @tool(
         "delete",
-        ask=("close {ticket_id}", "close {ticket_id} for good", "take {ticket_id} off the desk and close it"),
+        ask=(
+            "close {ticket_id}",
+            "close {ticket_id} for good",
+            "set {ticket_id} to closed",
+            "change {ticket_id}'s status to closed",
+        ),
         done="The ticket about the {topic} is closed.",
         errors=("not_solved",),
     )
@@ -447,7 +476,7 @@ class Tickets(Api):
 
     @tool(
         "delete",
-        ask=("delete {comment_id}", "take down {comment_id}", "remove {comment_id}"),
+        ask=("delete {comment_id}", "take down {comment_id}", "remove {comment_id}", "erase {comment_id}"),
         done="The comment by {author} about the {topic} is gone.",
     )
     def delete_comment(self, comment_id: CommentId) -> TicketComment:
@@ -464,6 +493,7 @@ class Tickets(Api):
             "assign {ticket_id} to {support_agent_id}",
             "hand {ticket_id} over to {support_agent_id}",
             "pass {ticket_id} on to {support_agent_id}",
+            "give {ticket_id} to {support_agent_id}",
         ),
         done="The ticket about the {topic} is now with {assignee}.",
         errors=("already_solved", "wrong_team", "already_assigned"),
@@ -488,8 +518,9 @@ class Tickets(Api):
             "send out the survey for {ticket_id}",
             "send the requester a survey about {ticket_id}",
             "ask the requester for feedback on {ticket_id}",
+            "have {ticket_id}'s requester fill in a survey",
         ),
-        done="A survey about the {topic} was sent to {recipient}.",
+        done="A survey about the {topic} went to {recipient}.",
         errors=("not_solved", "already_surveyed"),
     )
     def send_survey(self, ticket_id: TicketId) -> Survey:

@@ -107,24 +107,34 @@ _decode_calls = msgspec.json.Decoder(list[_Call] | _Call).decode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
+def quick_call(text: str) -> _Call | None:
+    """The call of a message that is one hermes block and nothing else, which nearly every message is; else None.
+
+    A third of the time of `parse_calls`, because the arguments are not looked at: the caller's typed decoder does that.
+    """
+    end = len(text) - len(_CLOSE)
+    # No other `<` in it: no nested tag and no thinking either.
+    if text.startswith(_OPEN) and text.find("<", 1) == end < MAX_CHARACTERS - 99 and text.endswith(_CLOSE):
+        try:
+            return _decode_call(text[_LENGTH:end])
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None  # the thorough way says what is wrong
+    return None
+
+
 def parse_calls(text: str, call_format: str = "any") -> list[ParsedCall]:
     """Reads the calls of a message, in order. Text without a call gives an empty list.
 
     Raises:
         CallError: the message resembles a call that is not written in the format, or is too long to be read.
     """
-    # The short way, for what nearly always comes: one block, and no `<` in it, so no nested tag and no thinking either.
-    end = len(text) - len(_CLOSE)
-    if (
-        text.startswith(_OPEN) and text.endswith(_CLOSE) and text.find("<", 1) == end < MAX_CHARACTERS - 99
-        and call_format in _TAGGED
-    ):  # fmt: skip
+    call = quick_call(text) if call_format in _TAGGED else None
+    if call is not None:
         try:
-            call = _decode_call(text[_LENGTH:end])
             _decode_object(call.arguments)  # an object, and its numbers are in range: Raw has not looked
             return [_new(ParsedCall, (call.name, call.arguments))]
         except _UNREADABLE:
-            pass  # the thorough way says what is wrong
+            pass
     return _parse(text, call_format)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, SupportsFloat
 
 import gymnasium as gym
@@ -27,6 +27,8 @@ _SYSTEM = (
     "You are an assistant who acts for the user by calling tools. Today is {day}, {time}. {calls} When you have done what "
     "the user asked for, or cannot do it, answer without a call. Never make up ids or values; if something is missing, ask."
 )
+
+_PREPARED = 1000  # tasks kept with their distractors
 
 _encode_error = msgspec.json.Encoder().encode
 
@@ -133,6 +135,7 @@ class ToolUseEnv(gym.Env[str, str]):
         """
         _check("call_format", call_format, FORMATS)
         _check("refrain_credit", refrain_credit, ("with_recovery", "immediate"))
+        _check("stop_at_failed_turn", stop_at_failed_turn, (False, True))
         _check("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         for name, value in (("attempts_per_turn", attempts_per_turn), ("max_steps", max_steps)):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -145,10 +148,10 @@ class ToolUseEnv(gym.Env[str, str]):
         self.stop_at_failed_turn = stop_at_failed_turn
         self.refrain_credit = refrain_credit
         self.render_mode = render_mode
-        self.distractor_apis = check_apis(distractor_apis)
+        self.distractor_apis = _apis("distractor_apis", distractor_apis)
         self.tasks = _tasks(tasks, apis)
         self._by_id = {task.id: task for task in self.tasks}
-        self._prepared: dict[str, Task] = {}
+        self._prepared: dict[str, tuple[Task, Task]] = {}
         self._services: Services | None = None
         self._live = False
         self._tools: dict[str, Tool] = {}
@@ -171,9 +174,7 @@ class ToolUseEnv(gym.Env[str, str]):
         super().reset(seed=seed)
         task = self._chosen(options or {})
         if self.distractor_apis:
-            if task.id not in self._prepared:
-                self._prepared[task.id] = with_distractors(task, self.distractor_apis)
-            task = self._prepared[task.id]
+            task = self._prepare(task)
         now = task.world.now
         system = _SYSTEM.format(day=now[:10], time=now[11:], calls=describe_format(self.call_format))
         transcript = Transcript(
@@ -253,6 +254,14 @@ class ToolUseEnv(gym.Env[str, str]):
         self._failed = False
         self._live = self._termination is None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_tools": {}}  # their decoders cannot be pickled; the task says which they are
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._services is not None:
+            self._tools = _offered(self._task, self._turn)
+
     @property
     def task(self) -> Task:
         """The task that is played."""
@@ -291,7 +300,7 @@ class ToolUseEnv(gym.Env[str, str]):
             except msgspec.DecodeError as error:
                 result = self._error(f"{name}: the arguments are no valid JSON: {error}.")
             results.append((name, result))
-        self._transcript = self._transcript.after(action, results)
+        self._transcript = self._transcript.after(_valid(action), results)
         return results[0][1] if len(results) == 1 else "\n".join([text for _, text in results])
 
     def _error(self, message: str) -> str:
@@ -317,7 +326,7 @@ class ToolUseEnv(gym.Env[str, str]):
         """Grades the open turn and opens the next."""
         task, turn, transcript = self._task, self._turn, self._transcript
         if action is not None:
-            transcript = transcript.plus({"role": "assistant", "content": action})
+            transcript = transcript.plus({"role": "assistant", "content": _valid(action)})
         failed = failed_checks(task, turn, self.world, transcript.results(), self._called)
         reward = self._pay(not failed, not task.turns[turn].calls)
         self._passed = (*self._passed, not failed)
@@ -385,6 +394,15 @@ class ToolUseEnv(gym.Env[str, str]):
     def _schemas(self) -> list[Message]:
         return [tool.schema for tool in self._tools.values()]
 
+    def _prepare(self, task: Task) -> Task:
+        """The task with the distractors; kept, because most tasks are played more than once."""
+        known = self._prepared.get(task.id)
+        if known is None or known[0] is not task:
+            if len(self._prepared) >= _PREPARED:
+                self._prepared.clear()  # a stream of new tasks must not fill the memory
+            known = self._prepared[task.id] = (task, with_distractors(task, self.distractor_apis))
+        return known[1]
+
     def _chosen(self, options: dict[str, Any]) -> Task:
         unknown = sorted(set(options) - {"task"})
         if unknown:
@@ -394,7 +412,8 @@ class ToolUseEnv(gym.Env[str, str]):
             return self.tasks[int(self.np_random.integers(len(self.tasks)))]
         if isinstance(wanted, Task):
             return wanted
-        if isinstance(wanted, (int, np.integer)) and -len(self.tasks) <= wanted < len(self.tasks):
+        index = isinstance(wanted, (int, np.integer)) and not isinstance(wanted, bool)
+        if index and -len(self.tasks) <= wanted < len(self.tasks):
             return self.tasks[int(wanted)]
         if isinstance(wanted, str) and wanted in self._by_id:
             return self._by_id[wanted]
@@ -406,15 +425,25 @@ def _check(name: str, value: Any, allowed: Sequence[Any]) -> None:
         raise RodsError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}.")
 
 
+def _apis(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Collection):
+        raise RodsError(f"{name} must be a sequence of names of APIs; got {value!r}.")
+    return check_apis(value)
+
+
 def _tasks(tasks: str | os.PathLike[str] | Sequence[Task], apis: Sequence[str] | None) -> list[Task]:
-    found = load_tasks(tasks) if isinstance(tasks, (str, os.PathLike)) else list(tasks)
-    if not all(isinstance(task, Task) for task in found):
-        raise RodsError("tasks must be a name, a path, or a sequence of Task.")
+    if isinstance(tasks, (str, os.PathLike)):
+        found = load_tasks(tasks)
+    elif isinstance(tasks, Sequence) and all(isinstance(task, Task) for task in tasks):
+        found = list(tasks)  # type: ignore[arg-type]  # mypy takes it for a str still
+    else:
+        raise RodsError(f"tasks must be a name, a path, or a sequence of Task; got {tasks!r:.60}.")
     if apis is not None:
-        wanted = set(check_apis(apis))
+        wanted = set(_apis("apis", apis))
         found = [task for task in found if wanted.issuperset(task.apis)]
     if not found:
-        raise RodsError(f"no task is left: expected tasks that use only {apis}." if apis else "expected at least one task.")
+        only = "" if apis is None else f" that uses only the APIs {apis}"
+        raise RodsError(f"expected at least one task{only}; got none.")
     return found
 
 
@@ -431,4 +460,4 @@ def _offered(task: Task, turn: int) -> dict[str, Tool]:
 
 def _valid(text: str) -> str:
     """The text with lone surrogates replaced, which no message can carry."""
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -24,7 +24,8 @@ from rods_env.tasks.replay import Step, execute
 from rods_env.tasks.shapes import Node, Shape, flows, mark_of, offers
 from rods_env.tasks.text import say
 
-_SAMPLES = 8  # how many entities are tried for one wish before the world is given up
+_NOTHING: set[Any] = set()
+_SAMPLES = 6  # how many entities are tried for one wish before it is given up
 
 
 class Plan(NamedTuple):
@@ -203,10 +204,11 @@ class Planner:
         return best is not None and self._execute(best[1], first, goal, state)
 
     def _execute(self, wish: _Wish, first: int, goal: int, state: frozenset[tuple[int, int]] | None) -> bool:
-        world, former, strict = self.services.state.world, dict(self.trace.former), self.strict
+        world, strict = self.services.state.world, self.strict
+        former = dict(self.trace.former) if strict else {}
         for index in range(first, goal + 1):
             found = wish.call(index)
-            placed = None if found is None else self._call(index, *found)
+            placed = None if found is None else self._call(index, *found, wish if index == goal else None)
             if placed is not None and not strict:
                 placed = self._rewired(placed)
             if placed is None or not self._fits(index, placed, state):
@@ -225,13 +227,25 @@ class Planner:
         self.named |= wish.people
         return True
 
-    def _call(self, index: int, arguments: dict[str, Any], sources: dict[str, Source]) -> Placed | None:
+    def _call(
+        self, index: int, arguments: dict[str, Any], sources: dict[str, Source], solved: _Wish | None
+    ) -> Placed | None:
+        """Executes a call. Where state edges do not matter, without a trace, and the goal not a second time."""
         plan, node = self.plans[index], self.nodes[index]
-        ordered = tuple(arguments.get(p.name, p.default) for p in plan.tool.params)
-        try:
-            step = execute(self.services, self.trace, plan.tool, ordered)
-        except ToolError:
-            return None
+        if solved is not None and not self.strict:
+            step = Step(plan.tool, solved.result, "", _NOTHING, _NOTHING)
+            self.services.state.world = solved.after
+        else:
+            ordered = tuple([arguments.get(p.name, p.default) for p in plan.tool.params])
+            try:
+                if self.strict:
+                    step = execute(self.services, self.trace, plan.tool, ordered)
+                else:
+                    result = self.services.run(plan.tool, ordered)
+                    rows = result if isinstance(result, list) else [result]
+                    step = Step(plan.tool, rows, "", _NOTHING, _NOTHING)
+            except ToolError:
+                return None
         return Placed(plan.tool, plan.clause, arguments, sources, step, node.turn, node.spoken)
 
     def _rewired(self, placed: Placed) -> Placed | None:
@@ -263,7 +277,7 @@ class Planner:
         if tool.reads and placed.spoken and user.name in placed.arguments.values():
             return False  # "look up Ana Ruiz", says Ana Ruiz
         earlier = [p.step for p in self.placed]
-        if tool.reads and any(step.text == other.text for other in earlier):
+        if tool.reads and any(step.rows == other.rows for other in earlier):
             return False
         if tool.skill == "delete" and any(
             self.placed[s.call].tool.skill in ("create", "send") and self.placed[s.call].turn == placed.turn
@@ -360,15 +374,18 @@ class _Wish:
         self.rows: dict[tuple[int, str], tuple[Any, str]] = {}  # (call, argument): the row and field it is taken from
         self.people: set[str] = set()
         self.somebody = planner.cast
+        self.result: list[Any] = []  # what the goal returned, and the world it left
+        self.after = planner.services.state.world
 
     def solve(self, goal: int) -> bool:
         """Samples arguments for the goal, tries it, and follows each entity up to what can be said."""
         services = self.planner.services
         before = services.state.world
-        if not self._sample(goal):  # it failed, or found nothing
-            services.state.world = before
+        result = self._sample(goal)
+        self.after, services.state.world = services.state.world, before
+        if not result:  # it failed, or found nothing
             return False
-        services.state.world = before
+        self.result = result
         return all(self._trace_up(call) for call in range(goal - 1, self.first - 1, -1) if call not in self.arguments)
 
     def call(self, index: int) -> tuple[dict[str, Any], dict[str, Source]] | None:

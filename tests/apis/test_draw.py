@@ -71,7 +71,8 @@ def test_a_sample_of_few_out_of_many_repeats_no_position_either():
     d = draw()
     for _ in range(300):
         taken = d.sample(range(100), 5)
-        assert len(set(taken)) == 5 and all(0 <= at < 100 for at in taken)
+        assert len(set(taken)) == 5
+        assert all(0 <= at < 100 for at in taken)
 
 
 @PROPERTY
@@ -84,11 +85,13 @@ def test_shuffling_keeps_everything_and_leaves_the_input(seed, size):
 def test_every_choice_is_as_likely_as_the_others():
     d = draw()
     counts = Counter(d.choice("abcde") for _ in range(20_000))
-    assert set(counts) == set("abcde") and all(3_700 < n < 4_300 for n in counts.values())
+    assert set(counts) == set("abcde")
+    assert all(3_700 < n < 4_300 for n in counts.values())
     firsts = Counter(d.shuffled("abcd")[0] for _ in range(8_000))
     assert all(1_800 < firsts[c] < 2_200 for c in "abcd")
     assert 2_300 < sum(d.chance(0.25) for _ in range(10_000)) < 2_700
-    assert not any(d.chance(0.0) for _ in range(1_000)) and all(d.chance(1.0) for _ in range(1_000))
+    assert not any(d.chance(0.0) for _ in range(1_000))
+    assert all(d.chance(1.0) for _ in range(1_000))
 
 
 @PROPERTY
@@ -97,7 +100,8 @@ def test_an_amount_is_in_whole_tenths(seed, low, width):
     d = draw(seed)
     for _ in range(20):
         amount = d.amount(low, low + width)
-        assert low <= amount <= low + width and amount == round(amount, 1)
+        assert low <= amount <= low + width
+        assert amount == round(amount, 1)
 
 
 @PROPERTY
@@ -145,7 +149,9 @@ def test_no_global_random_state_is_touched(what):
             source.task(kind)
     assert random.getstate() == before[0]
     after = np.random.get_state()
-    assert after[0] == before[1][0] and after[2:] == before[1][2:] and np.array_equal(after[1], before[1][1])
+    assert after[0] == before[1][0]
+    assert after[2:] == before[1][2:]
+    assert np.array_equal(after[1], before[1][1])
 
 
 def test_global_random_state_has_no_influence():
