@@ -167,7 +167,7 @@ def _number(value: float) -> str:
 def list_(
     tasks: Annotated[str | None, typer.Argument(metavar="SET", help="seeds, heldout, or a task file.")] = None,
     kind: Annotated[str | None, typer.Option(metavar="KIND", help=f"Only this kind: {KIND_HELP}.")] = None,
-    api: Annotated[list[str] | None, typer.Option(metavar="API", help="Only what calls this API; may be repeated.")] = None,
+    api: Annotated[list[str] | None, typer.Option(metavar="API", help="Only what calls this API; repeatable.")] = None,
     limit: Limit = None,
     quiet: Quiet = False,
 ) -> None:
@@ -220,6 +220,7 @@ def _right(header: str) -> Any:
 
 def _list_tasks(screen: Screen, name: str, kind: str | None, apis: list[str], limit: int | None) -> None:
     from rich.table import Column
+    from rich.text import Text
 
     from rods_env.apis.registry import check_apis
     from rods_env.tasks.task import load_tasks
@@ -228,22 +229,27 @@ def _list_tasks(screen: Screen, name: str, kind: str | None, apis: list[str], li
     tasks = load_tasks(name)
     fitting = [(i, t) for i, t in enumerate(tasks) if kind in (None, t.kind) and wanted.issubset(_apis_used(t))]
     shown = fitting[:limit]
-    rows = []
+    rows: list[list[Any]] = []
     with screen.progress("deriving the dependency graphs", len(shown)) as done:
         for index, task in shown:
             sizes = (len(task.turns), len(task.calls), task.profile.depth)
-            rows.append([str(index), task.id, task.kind, *map(str, sizes), ",".join(_apis_used(task)), task.turns[0].message])
+            used, message = ",".join(_apis_used(task)), task.turns[0].message
+            rows.append([str(index), task.id, task.kind, *map(str, sizes), used, message])
             done(1)
-    heads = ("#", "id", "kind", "turns", "calls", "depth", "APIs called", "first message")
-    if screen.width < 100 and not screen.quiet:  # the id begins with the APIs that are offered: that must do
-        heads, rows = (*heads[:6], heads[7]), [[*row[:6], row[7]] for row in rows]
-    left = screen.width - sum(max(len(row[at]) for row in [heads, *rows]) + 2 for at in range(len(heads) - 1)) - 2
-    columns = [_right(name) if name in ("#", "turns", "calls", "depth") else Column(name, overflow="fold") for name in heads]
-    columns[-1] = Column(heads[-1], no_wrap=True, overflow="ellipsis", max_width=max(left, 20))
-    columns[2] = Column("kind", no_wrap=True)
+    heads = ["#", "id", "kind", "turns", "calls", "depth", "APIs called", "first message"]
+    taken = [max(len(row[at]) for row in [heads, *rows]) + 2 for at in range(len(heads))]
+    room = screen.width - 1 - sum(taken[:-1])
+    if room < 24 and not screen.quiet:  # the message goes below the id, which begins with the APIs that are offered
+        room = screen.width - 1 - sum(taken[:1] + taken[2:-2])
+        both = [Text.assemble(row[1], "\n", (row[7], "dim")) for row in rows]
+        rows = [[row[0], text, *row[2:6]] for row, text in zip(rows, both, strict=True)]
+        heads = [*heads[:1], "id and first message", *heads[2:6]]
+    numbers = ("#", "turns", "calls", "depth")
+    columns = [_right(h) if h in numbers else Column(h, no_wrap=True, overflow="ellipsis") for h in heads]
+    columns[1 if len(heads) == 6 else -1].max_width = room
     screen.table(columns, rows)
-    where = "" if name == "seeds" else f" --file {name}"
-    screen.remark(f"{len(shown)} of {len(tasks)} tasks. rods-env show #{where} shows one: the number, or the id.", indent=1)
+    example = f" To see one: rods-env show {shown[0][0]}{'' if name == 'seeds' else f' --file {name}'}" if shown else ""
+    screen.remark(f"{len(shown)} of {len(tasks)} tasks.{example}", indent=1)
 
 
 # ---------------------------------------------------------------------- show, play
@@ -254,7 +260,7 @@ def show(
     task: Annotated[str, typer.Argument(metavar="TASK", help="A task id, or a number in the file (of the seeds).")],
     file: File = None,
     png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Also draw the dependency graph.")] = None,
-    world: Annotated[bool, typer.Option("--world", metavar="", help="Also print the tables of the initial world.")] = False,
+    world: Annotated[bool, typer.Option("--world", metavar="", help="Also print the initial world's tables.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Show a task: turns, solution, dependency graph."""
@@ -287,7 +293,7 @@ def play(
     from rods_env.cli_play import Session
 
     tasks: Any = [_find(task, file)] if task is not None else file or "seeds"
-    Session(gym.make("ToolUse-RODS-v0", tasks=tasks), _screen(quiet)).run(seed=seed)
+    Session(gym.make("ToolUse-RODS-v0", tasks=tasks), _screen(quiet), file).run(seed=seed)
 
 
 # ---------------------------------------------------------------------- eval
@@ -363,7 +369,10 @@ def validate(
                 broken.append((number, "?", [str(item)]))
                 continue
             tasks[number] = item
-            rules = check(item)
+            try:
+                rules = check(item)
+            except Exception as error:  # a file may hold anything, and the lines after this one are to be checked too
+                rules = [f"It cannot be checked: {type(error).__name__}: {error}."]
             texts = tuple(turn.message for turn in item.turns)
             twin, namesake = same.setdefault(texts, number), same.setdefault(item.id, number)
             if twin != number and tasks[twin] == item:
@@ -410,7 +419,7 @@ def make_tasks(
     frozen: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Make the packaged sets, seeds and heldout, in this folder.")
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, metavar="N", help="Equal seeds give equal tasks.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, metavar="N", help="As everywhere; 0 if not given.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Make new valid tasks, and save them."""
@@ -447,7 +456,7 @@ def make_tasks(
 @bench.command()
 def throughput(
     seed: Seed = 0,
-    quick: Annotated[bool, typer.Option("--quick", metavar="", help="Fewer repetitions: seconds, and less exact.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", metavar="", help="Less work, less exact: a few seconds.")] = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:

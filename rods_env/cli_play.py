@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 from rich.text import Text
 
-from rods_env.apis.registry import APIS, TOOLS, Tool
+from rods_env.apis.registry import APIS, TOOLS, Port, Tool
 from rods_env.tasks.task import Task
 
 Cell = str | Text
@@ -80,8 +80,9 @@ class Screen:
                 if row is not None:
                     self.console.print("\t".join(str(cell).replace("\n", " ") for cell in row), soft_wrap=True)
             return
-        table = Table(*columns, box=SIMPLE_HEAD if head else None, show_header=head, show_edge=False, pad_edge=False,
-                      padding=(0, 2, 0, 0), header_style="dim", border_style="dim")  # fmt: skip
+        fresh = [c.copy() if isinstance(c, Column) else c for c in columns]  # rich keeps the cells in them
+        table = Table(*fresh, box=SIMPLE_HEAD if head else None, show_header=head, show_edge=False, pad_edge=False,
+                      padding=(0, 1 if head else 2, 0, 0), header_style="dim", border_style="dim")  # fmt: skip
         for row in rows:
             if row is None:
                 table.add_section() if head else table.add_row()
@@ -95,14 +96,12 @@ class Screen:
             self.table((Column(style="dim"), ""), [(k, _value(v)) for k, v in rows.items()], head=False, indent=indent)
         elif not rows:
             self.line("(none)", style="dim", indent=indent)
-        elif self.quiet or _needed(rows) <= self.width - indent or len(rows) > 12:
+        elif self.quiet or _needed(rows) <= self.width - indent:
             columns = [_column(name, value) for name, value in rows[0].items()]
             self.table(columns, [[_value(value) for value in row.values()] for row in rows], indent=indent)
-        else:  # too wide: a few records are easier to read below each other
-            for number, row in enumerate(rows):
-                if number:
-                    self.line()
-                self.records(row, indent=indent)
+        else:  # columns would be too narrow to read
+            (first, _), *_ = rows[0].items()
+            self.table((_column(first, ""), ""), [_in_words(row) for row in rows], head=False, indent=indent)
 
     @contextlib.contextmanager
     def progress(self, what: str, total: int | None = None) -> Iterator[Callable[[int | str], None]]:
@@ -122,6 +121,13 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         return value
     return "" if value is None else msgspec.json.encode(value).decode()
+
+
+def _in_words(row: dict[str, Any]) -> tuple[str, Text]:
+    """The first value of a record, and the others with their names."""
+    (_, first), *others = row.items()
+    words = [Text.assemble((f"{name} ", "dim"), _value(value)) for name, value in others]
+    return _value(first), Text(", ").join(words)
 
 
 def _column(name: str, value: Any) -> Column:
@@ -154,9 +160,6 @@ def counted(n: int, noun: str) -> str:
 # ---------------------------------------------------------------------- a task, shown
 
 
-_NUMBER = Column(justify="right", style="dim", no_wrap=True)
-
-
 def show_task(screen: Screen, task: Task) -> None:
     """Turns, gold calls, what needs what, and the profile."""
     profile, now = task.profile, task.world.now
@@ -167,10 +170,11 @@ def show_task(screen: Screen, task: Task) -> None:
     if task.parent:
         screen.line(f"a variant of {task.parent}")
     missing = {"missing_function": "a function", "missing_parameter": "a value"}.get(task.kind, "something")
-    number = 0
+    number, numbers = 0, Column(justify="right", style="dim", min_width=len(str(len(task.calls))))
     for at, turn in enumerate(task.turns, 1):
         screen.title(f"Turn {at}")
-        screen.line(turn.message, style="italic green", indent=1)
+        message = f"turn {at}: {turn.message}" if screen.quiet else turn.message
+        screen.line(message, style="italic green", indent=1)
         if turn.adds:
             screen.line(f"offered from here on: {', '.join(turn.adds)}", style="yellow", indent=1)
         if not turn.calls:
@@ -181,20 +185,20 @@ def show_task(screen: Screen, task: Task) -> None:
             mark = Text("" if call.spoken else "has to be found", "dim")
             rows.append((str(number), call_text(call.tool, call.arguments), mark))
         if rows:
-            screen.table((_NUMBER, "", Column(no_wrap=True)), rows, head=False)
+            screen.table((numbers, "", Column(no_wrap=True)), rows, head=False)
     screen.title("What needs what (the dependency graph)")
-    screen.table((_NUMBER, Column(no_wrap=True), ""), _needs(task), head=False)
+    screen.table((numbers, Column(no_wrap=True), ""), _needs(task, repeat=screen.quiet), head=False)
     screen.title("Profile (what a variant keeps)")
     calls = "+".join(map(str, profile.calls))
     screen.line(f"{profile.kind}, calls by turn {calls}, depth {profile.depth}, graph {profile.digest[:12]}", indent=1)
 
 
-def _needs(task: Task) -> Iterator[Sequence[Cell]]:
-    """A row for each edge of the graph, and one for a call that needs nothing."""
+def _needs(task: Task, *, repeat: bool) -> Iterator[Sequence[Cell]]:
+    """A row for each edge of the graph, and one for a call that needs nothing; `repeat` names the call on each."""
     graph = task.graph
     said: dict[tuple[int, int, str], str] = {}
-    for mention in (mention for turn in task.turns for mention in turn.mentions):
-        said.setdefault((mention.source, mention.call, mention.argument), mention.text)  # the first is when it is called
+    for m in (mention for turn in task.turns for mention in turn.mentions):
+        said.setdefault((m.source, m.call, m.argument), m.text)  # later ones say it again for another call
     for node, call in enumerate(task.calls):
         name: tuple[str, Cell] = (str(node + 1), Text(call.tool, "cyan"))
         for source in sorted(graph.predecessors(node)):
@@ -203,8 +207,8 @@ def _needs(task: Task) -> Iterator[Sequence[Cell]]:
             what = f": {', '.join(values)}" if kind == "data" and values else ""
             style = "magenta" if kind == "state" else ""
             yield (*name, Text.assemble((kind, style), f" of {source + 1} {task.calls[source].tool}{what}"))
-            name = ("", "")
-        if name[0]:
+            name = name if repeat else ("", "")
+        if not graph.in_degree(node):
             yield (*name, Text("nothing", "dim"))
 
 
@@ -245,9 +249,11 @@ class Session:
     Args:
         env: the environment.
         screen: where to print.
+        file: the task file that was named, for the hint at the end.
     """
 
-    def __init__(self, env: gym.Env[Any, Any], screen: Screen) -> None:
+    def __init__(self, env: gym.Env[Any, Any], screen: Screen, file: str | None = None) -> None:
+        self.file = f" --file {file}" if file else ""
         self.env: Any = env.unwrapped
         self.screen = screen
         self.undo: list[Any] = []  # snapshots, one before each step
@@ -333,6 +339,8 @@ class Session:
         self.failed[turn] = info["failed_checks"]
         why = "" if info["closed_by"] == "answer" else " (no attempts were left)"
         if info["turn_passed"]:
+            if not self.env.task.turns[turn].calls:
+                why = ": right, something was missing; it counts if the next turn passes too"
             self.screen.line(f"✓ turn {turn + 1} passed{why}", style="green", indent=2)
         else:
             reasons = self._why(turn)
@@ -375,7 +383,7 @@ class Session:
         self.screen.line(signature(tool), style="bold cyan", indent=1)
         self.screen.line(tool.description, indent=1)
         properties = tool.schema["function"]["parameters"]["properties"]
-        rows = [(p.name, _takes(properties[p.name]), "" if p.required else "optional", tool.param_docs[p.name])
+        rows = [(p.name, _takes(p, properties[p.name]), "" if p.required else "optional", tool.param_docs[p.name])
                 for p in tool.params]  # fmt: skip
         self.screen.table((Column(style="cyan", no_wrap=True), "", Column(style="dim"), ""), rows, head=False)
         returns = "a list of records" if tool.many else "a record"
@@ -428,21 +436,24 @@ class Session:
                 self.screen.line(f"turn {number + 1}: not played to its end", indent=1)
             elif not snapshot.passed[number]:
                 self.screen.line(f"turn {number + 1} failed: {self._why(number)}", style="red", indent=1)
-        self.screen.remark(f"rods-env show {self.env.task.id} shows the solution.")
+        self.screen.remark(f"rods-env show {self.env.task.id}{self.file} shows the solution.")
 
     def _why(self, turn: int) -> str:
         return "; ".join(_WHY[check] for check in self.failed[turn])
 
 
-def _takes(schema: dict[str, Any]) -> str:
+def _takes(port: Port, schema: dict[str, Any]) -> str:
     """What a parameter takes, in words."""
-    if "enum" in schema:
-        return " | ".join(repr(value) for value in schema["enum"])
-    kind = {"string": "text", "number": "number", "integer": "whole number"}.get(schema.get("type", ""), "value")
-    limits = [f"{word} {schema[key]}" for key, word in _LIMITS.items() if key in schema]
-    return f"{kind} {', '.join(limits)}".strip()
+    if port.choices:
+        return " | ".join(map(repr, port.choices))
+    if port.ref:
+        return f"id of: {port.ref.replace('_', ' ')}"
+    kind = {"date": "YYYY-MM-DD", "time": "HH:MM"}.get(port.kind) or _TYPES[port.type]
+    limits = [f"{word} {schema[key]:g}" for key, word in _LIMITS.items() if key in schema]
+    return " ".join([kind, *limits])
 
 
+_TYPES = {"str": "text", "int": "whole number", "float": "number"}
 _LIMITS = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to"}
 
 

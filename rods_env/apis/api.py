@@ -59,6 +59,12 @@ class World(msgspec.Struct, frozen=True):
     def today(self) -> str:
         return self.now[:10]
 
+    def same_as(self, other: World) -> bool:
+        """Whether two worlds are equal; quicker than `==`, for tables that nobody wrote to are the same objects."""
+        if self.now != other.now or len(self.tables) != len(other.tables):
+            return False
+        return all((rows := self.tables.get(name)) is theirs or rows == theirs for name, theirs in other.tables.items())
+
 
 class Trace:
     """Which rows a call read and wrote. From these come the `state` edges of a dependency graph.

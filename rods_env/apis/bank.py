@@ -60,7 +60,7 @@ class Account(Record, frozen=True):
 
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
         "account_type": "{} ~",
-        "balance": ("~ with the least money", "~ with the most money"),
+        "balance": ("~ with the lowest balance", "~ with the highest balance"),
         "opened": ("oldest ~", "newest ~"),
     }
 
@@ -79,7 +79,7 @@ class Card(Record, frozen=True):
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
         "card_type": "{} ~",
         "spending_limit": ("~ with the lowest limit", "~ with the highest limit"),
-        "expires": ("~ that expires first", "~ that expires last"),
+        "expires": ("~ with the earliest expiry date", "~ with the latest expiry date"),
     }
 
     id: CardId
@@ -111,8 +111,10 @@ class Payee(Record, frozen=True):
 class Transaction(Record, frozen=True):
     """A payment from an account to a payee."""
 
+    NOUN: ClassVar[str] = "payment"
+
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
-        "payee": "~ with the {}",
+        "payee": "~ to the {}",
         "amount": ("smallest ~", "largest ~"),
         "booked": ("oldest ~", "latest ~"),
     }
@@ -133,7 +135,7 @@ class StandingOrder(Record, frozen=True):
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
         "payee": "~ to the {}",
         "amount": ("smallest ~", "largest ~"),
-        "next_payment": ("~ that is due first", "~ that is due last"),
+        "next_payment": ("~ due first", "~ due last"),
     }
 
     id: StandingOrderId
@@ -152,7 +154,7 @@ class Dispute(Record, frozen=True):
     payee: PayeeName
     amount: Amount
     reason: DisputeReason
-    decision: Date
+    decision_date: Date
 
 
 class MoneyTransfer(Record, frozen=True):
@@ -206,9 +208,10 @@ class Bank(Api):
     @tool(
         "lookup",
         ask=(
-            "look up the account holder {name}",
-            "find {name} among the account holders of the bank",
+            "look up {name} at the bank",
+            "find {name} among the bank's account holders",
             "check what the bank has on record about {name}",
+            "look up the bank's records on {name}",
         ),
         rows="{name}",
         errors=("no_such_holder",),
@@ -230,6 +233,7 @@ class Bank(Api):
             "show me {holder_id}'s bank accounts",
             "list {holder_id}'s accounts",
             "check {holder_id}'s accounts at the bank",
+            "tell me which bank accounts belong to {holder_id}",
         ),
         rows="{holder_id}'s ~",
     )
@@ -248,6 +252,7 @@ class Bank(Api):
             "show me the cards for {account_id}",
             "list the cards for {account_id}",
             "tell me which cards belong to {account_id}",
+            "check which cards there are for {account_id}",
         ),
         rows="the ~ for {account_id}",
     )
@@ -263,11 +268,12 @@ class Bank(Api):
     @tool(
         "search",
         ask=(
-            "show me the transactions on {account_id}",
+            "show me the payments from {account_id}",
             "list what was paid from {account_id}",
-            "go through the transactions on {account_id}",
+            "go through the payments from {account_id}",
+            "tell me what has been paid from {account_id} so far",
         ),
-        rows="the ~ on {account_id}",
+        rows="the ~ from {account_id}",
     )
     def list_transactions(self, account_id: AccountId) -> list[Transaction]:
         """List the payments that were made from an account.
@@ -284,6 +290,7 @@ class Bank(Api):
             "show me the standing orders on {account_id}",
             "tell me which standing orders run on {account_id}",
             "list what {account_id} pays every month",
+            "go through the standing orders on {account_id}",
         ),
         rows="the ~ on {account_id}",
     )
@@ -299,11 +306,12 @@ class Bank(Api):
     @tool(
         "search",
         ask=(
-            "list the payees in {city} from the {sector} sector",
-            "tell me who in {city} can be paid in the {sector} sector",
+            "list the payees in the {sector} sector in {city}",
+            "find {sector} payees in {city}",
             "show me which {sector} payees there are in {city}",
+            "look for payees from the {sector} sector in {city}",
         ),
-        rows="the ~ in {city} from the {sector} sector",
+        rows="the ~ in the {sector} sector in {city}",
     )
     def search_payees(self, city: City, sector: Sector) -> list[Payee]:
         """List the payees of a city that belong to a sector.
@@ -341,7 +349,8 @@ class Bank(Api):
         ask=(
             "work out the interest on {account_id} over {years}",
             "tell me how much interest {account_id} will earn in {years}",
-            "calculate what {account_id} brings in interest over {years}",
+            "calculate how much interest {account_id} brings in {years}",
+            "estimate what {account_id} will earn in interest over {years}",
         ),
         rows="the interest on {account_id} over {years}",
         errors=("no_interest",),
@@ -363,11 +372,12 @@ class Bank(Api):
     @tool(
         "create",
         ask=(
-            "set up a standing order of {amount} from {account_id} to {payee_id}",
-            "have {amount} paid from {account_id} to {payee_id} every month",
-            "arrange a monthly payment of {amount} to {payee_id} from {account_id}",
+            "set up a standing order for {amount} from {account_id} to {payee_id}",
+            "have {account_id} pay {amount} to {payee_id} every month",
+            "arrange a monthly payment of {amount} from {account_id} to {payee_id}",
+            "send {amount} every month from {account_id} to {payee_id}",
         ),
-        done="A standing order of {amount} to the {payee} is set up.",
+        done="A standing order for {amount} to the {payee} is set up.",
         errors=("account_closed", "already_set_up"),
     )
     def set_up_standing_order(self, account_id: AccountId, payee_id: PayeeId, amount: Amount) -> StandingOrder:
@@ -393,6 +403,7 @@ class Bank(Api):
             "dispute {transaction_id} because it was {reason}",
             "open a dispute over {transaction_id} because it was {reason}",
             "contest {transaction_id}, since it was {reason}",
+            "object to {transaction_id} because it was {reason}",
         ),
         done="The payment of {amount} to the {payee} is in dispute.",
         errors=("already_disputed", "too_old"),
@@ -412,13 +423,13 @@ class Bank(Api):
         self.transactions.change(transaction, status="disputed")
         return self.disputes.add(
             transaction_id=transaction_id, payee=transaction.payee, amount=transaction.amount, reason=reason,
-            decision=day_after(self.today, 14),
+            decision_date=day_after(self.today, 14),
         )  # fmt: skip
 
     @tool(
         "update",
-        ask=("freeze {card_id}", "block {card_id} for now", "put a freeze on {card_id}"),
-        done="The {card_type} card of {holder} is frozen.",
+        ask=("freeze {card_id}", "block {card_id}", "put a freeze on {card_id}", "stop all payments with {card_id}"),
+        done="{holder}'s {card_type} card is frozen.",
         errors=("already_frozen",),
     )
     def freeze_card(self, card_id: CardId) -> Card:
@@ -434,8 +445,8 @@ class Bank(Api):
 
     @tool(
         "update",
-        ask=("unfreeze {card_id}", "lift the freeze on {card_id}", "unblock {card_id}"),
-        done="The {card_type} card of {holder} can be used again.",
+        ask=("unfreeze {card_id}", "lift the freeze on {card_id}", "unblock {card_id}", "make {card_id} usable again"),
+        done="{holder}'s {card_type} card can be used again.",
         errors=("not_frozen",),
     )
     def unfreeze_card(self, card_id: CardId) -> Card:
@@ -464,8 +475,8 @@ class Bank(Api):
 
     @tool(
         "delete",
-        ask=("close {account_id}", "shut down {account_id}", "close {account_id} for good"),
-        done="The {account_type} account of {holder} is closed.",
+        ask=("close {account_id}", "shut down {account_id}", "have {account_id} closed"),
+        done="{holder}'s {account_type} account is closed.",
         errors=("account_closed", "not_empty", "has_standing_orders"),
     )
     def close_account(self, account_id: AccountId) -> Account:
@@ -486,7 +497,7 @@ class Bank(Api):
         ask=(
             "transfer {amount} from {from_account_id} to {to_account_id}",
             "move {amount} from {from_account_id} to {to_account_id}",
-            "move everything on {from_account_id} to {to_account_id}",
+            "move everything from {from_account_id} to {to_account_id}",
             "empty {from_account_id} into {to_account_id}",
         ),
         done="{amount} went from {sender}'s {from_type} account to {receiver}'s {to_type} account.",
@@ -518,7 +529,7 @@ class Bank(Api):
         ask=(
             "pay {amount} to {payee_id} with {card_id}",
             "use {card_id} to pay {amount} to {payee_id}",
-            "put a payment of {amount} to {payee_id} on {card_id}",
+            "make a card payment of {amount} to {payee_id} with {card_id}",
         ),
         done="A card payment of {amount} went to the {payee}.",
         errors=("card_frozen", "over_limit", "account_closed", "insufficient_funds"),
@@ -547,8 +558,9 @@ class Bank(Api):
             "send a statement for {account_id} to {email}",
             "mail {email} the statement for {account_id}",
             "let {email} have a statement for {account_id}",
+            "send {email} a bank statement for {account_id}",
         ),
-        done="A statement of {holder}'s {account_type} account was sent.",
+        done="A statement of {holder}'s {account_type} account went to {email}.",
         errors=("already_sent",),
     )
     def email_statement(self, account_id: AccountId, email: Email) -> Statement:

@@ -83,7 +83,6 @@ class Invitation(Record, frozen=True):
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
         "title": "{} ~",
         "attendee": "~ for {}",
-        "date": ("~ to the earliest meeting", "~ to the latest meeting"),
         "status": "{} ~",
     }
 
@@ -428,7 +427,7 @@ class Calendar(Api):
             "say {answer} to {invitation_id}",
             "reply {answer} to {invitation_id}",
             "answer {invitation_id} with {answer}",
-            "give {answer} as the answer to {invitation_id}",
+            "respond with {answer} to {invitation_id}",
         ),
         done="{attendee} has {status} the invitation to the {title} meeting.",
         errors=("cancelled", "over", "same_answer", "busy"),
@@ -486,7 +485,7 @@ class Calendar(Api):
             "hand {meeting_id} over to {colleague_id}",
             "make {colleague_id} the organiser of {meeting_id}",
             "transfer {meeting_id} to {colleague_id}",
-            "have {colleague_id} organise {meeting_id} from now on",
+            "make {colleague_id} responsible for {meeting_id}",
         ),
         done="{organiser} is now the organiser of the {title} meeting.",
         errors=("cancelled", "over", "already_organiser", "not_attending"),

@@ -167,7 +167,7 @@ class Files(Api):
             "find {name} on the shared drive",
             "look up the drive account of {name}",
             "check which drive account {name} has",
-            "tell me whether {name} has an account on the shared drive",
+            "look up {name} on the company drive",
         ),
         rows="{name}",
         errors=("no_such_drive_user",),
@@ -569,7 +569,7 @@ class Files(Api):
                     status,
                 )  # fmt: skip
                 yield file
-                yield FileVersion(draw.id("ver"), file.id, file_name, text, file.size, file.change_date, "current")
+                yield FileVersion(draw.id("ver"), file.id, file_name, text, file.size, file.changed, "current")
                 if status == "deleted":
                     continue
                 kept.append((file, owner))

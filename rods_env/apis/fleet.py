@@ -247,9 +247,9 @@ class Fleet(Api):
             "show me the tours that leave {start_city} on {date}",
             "list the tours from {start_city} on {date}",
             "tell me which tours start in {start_city} on {date}",
-            "check {date} for tours from {start_city}",
+            "look for tours from {start_city} on {date}",
         ),
-        rows="the ~ that leaves {start_city} on {date}",
+        rows="the ~ leaving {start_city} on {date}",
     )
     def search_tours(self, start_city: City, date: Date) -> list[Tour]:
         """List the tours that start in a city on a date.
@@ -281,12 +281,7 @@ class Fleet(Api):
 
     @tool(
         "compute",
-        ask=(
-            "work out what {tour_id} costs",
-            "tell me the cost of {tour_id}",
-            "calculate how much {tour_id} costs",
-            "work out {tour_id}'s cost",
-        ),
+        ask=("work out what {tour_id} costs", "tell me how expensive {tour_id} is", "calculate {tour_id}'s cost"),
         rows="the cost of {tour_id}",
         errors=("no_vehicle",),
     )
@@ -324,7 +319,7 @@ class Fleet(Api):
         self._not_past(date)
         origin = self.depots[driver.depot_id].city
         if origin == destination:
-            raise ToolError("same_city", f"{driver.name}'s depot is in {start_city}; a tour must end in another city.")
+            raise ToolError("same_city", f"{driver.name}'s depot is in {origin}; a tour must end in another city.")
         self._idle_on(driver, date)
         return self.tours.add(
             driver_id=driver_id, driver=driver.name, start_city=origin, destination=destination, date=date, stops=1,
@@ -386,7 +381,7 @@ class Fleet(Api):
             raise ToolError("already_assigned", f"Tour {tour_id} already has the {vehicle.model}.")
         if vehicle.city != tour.start_city:
             place = f"The {vehicle.model} stands in {vehicle.city}"
-            raise ToolError("elsewhere", f"{place}, the tour starts in {tour.start_city}; move the vehicle there first.")
+            raise ToolError("elsewhere", f"{place}, the tour starts in {tour.start_city}; move it there first.")
         booked = self._appointment_of(vehicle)
         if booked and (vehicle.status == "in_workshop" or booked[0].date == tour.date):
             day = booked[0].date
@@ -420,7 +415,7 @@ class Fleet(Api):
 
     @tool(
         "update",
-        ask=("start {tour_id}", "send {tour_id} on its way", "mark {tour_id} as under way", "let {tour_id} begin"),
+        ask=("start {tour_id}", "send {tour_id} on its way", "mark {tour_id} as under way", "get {tour_id} under way"),
         done="The tour from {start_city} to {destination} with {driver} is under way.",
         errors=("not_planned", "no_vehicle", "vehicle_not_free", "low_fuel"),
     )

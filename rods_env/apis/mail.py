@@ -16,8 +16,8 @@ _FIXED_FOLDERS, _OWN_FOLDERS = FOLDERS[:4], FOLDERS[4:]
 LABELS = ("urgent", "private", "work")
 _USUAL = ("private", "private", "work", "work", "urgent")
 TOPICS = (
-    "Summer plans", "Lunch on Friday", "The broken heater", "Meeting notes", "New phone number", "Concert tickets",
-    "Moving house", "The garden fence", "Budget for spring", "Your library card", "School trip", "Car repair",
+    "Summer plans", "Lunch on Friday", "Broken heater", "Meeting notes", "New phone number", "Concert tickets",
+    "Moving house", "Garden fence", "Budget for spring", "Library card", "School trip", "Car repair",
     "Birthday party", "Reading list", "Weekend in the hills", "Change of plans",
 )  # fmt: skip
 TITLES = (
@@ -82,7 +82,6 @@ class MailMessage(Record, frozen=True):
     }
 
     id: MailId
-    folder_id: MailboxId
     folder: FolderName
     author: PersonName
     sender: Email
@@ -244,7 +243,7 @@ class Mail(Api):
     @tool(
         "search",
         ask=(
-            "show me the attachments of {mail_id}",
+            "show me {mail_id}'s attachments",
             "tell me what is attached to {mail_id}",
             "list everything attached to {mail_id}",
             "check {mail_id} for attachments",
@@ -263,21 +262,21 @@ class Mail(Api):
     @tool(
         "compute",
         ask=(
-            "count the unread mails in {folder_id}",
-            "tell me how many unread mails there are in {folder_id}",
-            "work out how many mails in {folder_id} are unread",
-            "check how many mails are still unread in {folder_id}",
+            "count the unread mails in {mailbox_id}",
+            "tell me how many unread mails there are in {mailbox_id}",
+            "work out how many mails in {mailbox_id} are unread",
+            "check how many mails are still unread in {mailbox_id}",
         ),
-        rows="the number of unread mails in {folder_id}",
+        rows="the number of unread mails in {mailbox_id}",
     )
-    def count_unread_mails(self, folder_id: MailboxId) -> UnreadCount:
+    def count_unread_mails(self, mailbox_id: MailboxId) -> UnreadCount:
         """Count the unread mails in a mailbox folder.
 
         Args:
-            folder_id: The folder to count in.
+            mailbox_id: The folder to count in.
         """
-        self.mailboxes[folder_id]
-        return UnreadCount(len(self.mails.where(lambda m: m.folder_id == folder_id and m.status == "unread")))
+        folder = self.mailboxes[mailbox_id].folder
+        return UnreadCount(len(self.mails.where(lambda m: m.folder == folder and m.status == "unread")))
 
     @tool(
         "create",
@@ -285,7 +284,7 @@ class Mail(Api):
             "save {email} in my address book under the name {name}",
             "add {email} to my contacts as {name}",
             "put {name} into the address book with the address {email}",
-            "make {name} a contact of mine with the address {email}",
+            "create a contact for {name} with the address {email}",
         ),
         done="{name} is in the address book now.",
         errors=("contact_exists", "address_taken"),
@@ -330,6 +329,8 @@ class Mail(Api):
             "change {contact_id}'s e-mail address in my contacts to {email}",
             "update {contact_id}'s entry in the address book to {email}",
             "replace {contact_id}'s e-mail address in the address book with {email}",
+            "note {email} as {contact_id}'s new address in my contacts",
+            "give {contact_id} the new address {email} in my address book",
         ),
         done="The address book has a new address for {name}.",
         errors=("same_address", "address_taken"),
@@ -352,8 +353,8 @@ class Mail(Api):
         ask=(
             "attach {attachment_id} to {draft_id}",
             "add {attachment_id} to {draft_id}",
-            "include {attachment_id} in {draft_id}",
-            "enclose {attachment_id} with {draft_id}",
+            "copy {attachment_id} into {draft_id}",
+            "put {attachment_id} into {draft_id}",
         ),
         done="The {enclosure} is attached to the draft for {email}.",
         errors=("draft_sent", "has_attachment"),
@@ -383,31 +384,33 @@ class Mail(Api):
         Args:
             mail_id: The mail to throw away.
         """
-        mail, trash = self._kept_mail(mail_id), self._fixed("trash")
-        return self.mails.change(mail, folder_id=trash.id, folder=trash.folder)
+        mail = self._kept_mail(mail_id)
+        return self.mails.change(mail, folder="trash")
 
     @tool(
         "transfer",
         ask=(
-            "move {mail_id} to {folder_id}",
-            "put {mail_id} into {folder_id}",
-            "sort {mail_id} into {folder_id}",
-            "transfer {mail_id} to {folder_id}",
+            "move {mail_id} to {mailbox_id}",
+            "put {mail_id} into {mailbox_id}",
+            "sort {mail_id} into {mailbox_id}",
+            "transfer {mail_id} to {mailbox_id}",
         ),
         done="The mail from {author} is now in the {folder} folder.",
-        errors=("already_there",),
+        errors=("already_there", "sent_only"),
     )
-    def move_mail(self, mail_id: MailId, folder_id: MailboxId) -> MailMessage:
-        """Move a mail to another mailbox folder. Moving it out of the trash restores it.
+    def move_mail(self, mail_id: MailId, mailbox_id: MailboxId) -> MailMessage:
+        """Move a mail to another mailbox folder, but not to the sent folder. Moving it out of the trash restores it.
 
         Args:
             mail_id: The mail to move.
-            folder_id: The folder where it goes.
+            mailbox_id: The folder where it goes.
         """
-        mail, mailbox = self.mails[mail_id], self.mailboxes[folder_id]
-        if mail.folder_id == folder_id:
+        mail, mailbox = self.mails[mail_id], self.mailboxes[mailbox_id]
+        if mail.folder == mailbox.folder:
             raise ToolError("already_there", f"Mail {mail_id} is in the {mail.folder} folder already.")
-        return self.mails.change(mail, folder_id=folder_id, folder=mailbox.folder)
+        if mailbox.folder == "sent":
+            raise ToolError("sent_only", "Mails come into the sent folder only by being sent; choose another folder.")
+        return self.mails.change(mail, folder=mailbox.folder)
 
     @tool(
         "send",
@@ -505,7 +508,7 @@ class Mail(Api):
     def _send(self, email: str, subject: str, text: str, kilobytes: int) -> MailMessage:
         box = self._fixed("sent")
         return self.mails.add(
-            folder_id=box.id, folder=box.folder, author=box.owner, sender=box.address, recipient=email,
+            folder=box.folder, author=box.owner, sender=box.address, recipient=email,
             subject=subject, text=text, day=self.today, kilobytes=kilobytes, label="new", status="sent",
         )  # fmt: skip
 
@@ -544,7 +547,7 @@ class Mail(Api):
                 if person is user:
                     box, recipient, status = boxes["sent"], draw.choice(cast.others), "sent"
                 mail = MailMessage(
-                    draw.id("mai"), box.id, box.folder, person.name, person.email, recipient.email, topic,
+                    draw.id("mai"), box.folder, person.name, person.email, recipient.email, topic,
                     draw.choice(SENTENCES), draw.date(today, -60, -1), draw.integer(60, 900), draw.choice(_USUAL),
                     status,
                 )  # fmt: skip

@@ -21,8 +21,9 @@ CATEGORIES = {
 }
 
 OPINIONS = (
-    "It does what it should.", "I would buy it again.", "Not what I hoped for.", "Good for the price.", "It broke after a week.",
-    "My children love it.", "Smaller than it looks in the picture.", "Well made and quick to arrive.",
+    "It does what it should.", "I would buy it again.", "Not what I hoped for.", "Good for the price.",
+    "It broke after a week.", "My children love it.", "Smaller than it looks in the picture.",
+    "Well made and quick to arrive.",
 )  # fmt: skip
 
 CustomerId = Annotated[str, Ref("customer")]
@@ -34,7 +35,7 @@ Category = Annotated[str, Kind("shop_category", "A category of products.", words
 Item = Annotated[str, Kind("item", "What a product is called.")]
 Opinion = Annotated[str, Kind("opinion", "What a customer thinks of a product.", words=OPINIONS, quote=True)]
 OrderStatus = Literal["open", "shipped", "delivered", "cancelled", "returned", "refunded"]
-Reason = Literal["too_late", "broken", "wrong_item", "changed_mind"]
+Reason = Literal["broken", "incomplete", "too_small", "not_as_described"]
 
 
 class Customer(Record, frozen=True):
@@ -56,7 +57,7 @@ class Product(Record, frozen=True):
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
         "item": "{}",
         "price": ("cheapest ~", "most expensive ~"),
-        "stock": ("~ with the fewest left in stock", "~ with the most left in stock"),
+        "stock": ("~ with the lowest stock", "~ with the highest stock"),
     }
 
     id: ProductId
@@ -119,7 +120,7 @@ class Voucher(Record, frozen=True):
 class Review(Record, frozen=True):
     """What a customer thinks of a product."""
 
-    PICK: ClassVar[dict[str, str | tuple[str, str]]] = {"author": "~ by {}", "rating": ("worst ~", "best ~")}
+    PICK: ClassVar[dict[str, str | tuple[str, str]]] = {"author": "~ that {} wrote", "rating": ("worst ~", "best ~")}
 
     id: ReviewId
     product_id: ProductId
@@ -159,7 +160,12 @@ class Shop(Api):
 
     @tool(
         "lookup",
-        ask=("look up the shop account of {name}", "find the customer {name}", "check which shop account {name} has"),
+        ask=(
+            "look up the shop account of {name}",
+            "find {name} among the shop's customers",
+            "check which shop account {name} has",
+            "look up {name} in the shop's list of customers",
+        ),
         rows="{name}",
         errors=("no_such_customer",),
     )
@@ -177,9 +183,10 @@ class Shop(Api):
     @tool(
         "search",
         ask=(
-            "show me what you have under {category}",
-            "tell me which {category} products there are",
-            "list the products in {category}",
+            "show me what the shop has under {category}",
+            "list the products in the {category} category",
+            "tell me what there is to buy in the {category} category",
+            "go through the {category} section of the shop",
         ),
         rows="the ~ in the {category} category",
     )
@@ -193,7 +200,12 @@ class Shop(Api):
 
     @tool(
         "search",
-        ask=("show me {customer_id}'s orders", "list the orders of {customer_id}", "tell me what is on {customer_id}'s list of orders"),
+        ask=(
+            "show me {customer_id}'s orders",
+            "list {customer_id}'s shop orders",
+            "pull up {customer_id}'s orders",
+            "go through {customer_id}'s orders at the shop",
+        ),
         rows="{customer_id}'s ~",
     )
     def list_orders(self, customer_id: CustomerId) -> list[Order]:
@@ -207,7 +219,12 @@ class Shop(Api):
 
     @tool(
         "search",
-        ask=("show me {customer_id}'s vouchers", "go through {customer_id}'s vouchers", "list the vouchers of {customer_id}"),
+        ask=(
+            "show me {customer_id}'s vouchers",
+            "go through {customer_id}'s vouchers",
+            "list {customer_id}'s vouchers",
+            "check which vouchers belong to {customer_id}",
+        ),
         rows="{customer_id}'s ~",
     )
     def list_vouchers(self, customer_id: CustomerId) -> list[Voucher]:
@@ -221,8 +238,13 @@ class Shop(Api):
 
     @tool(
         "search",
-        ask=("show me the reviews of {product_id}", "tell me what people wrote about {product_id}", "list the reviews for {product_id}"),
-        rows="the ~ of {product_id}",
+        ask=(
+            "show me the reviews of {product_id}",
+            "tell me what people wrote about {product_id}",
+            "list the reviews for {product_id}",
+            "check what customers think of {product_id}",
+        ),
+        rows="the ~ for {product_id}",
     )
     def list_reviews(self, product_id: ProductId) -> list[Review]:
         """List the reviews of a product.
@@ -235,8 +257,13 @@ class Shop(Api):
 
     @tool(
         "lookup",
-        ask=("tell me where {order_id} is right now", "check when {order_id} will arrive", "track the parcel for {order_id}"),
-        rows="the shipment of {order_id}",
+        ask=(
+            "tell me where {order_id} is right now",
+            "check when {order_id} will arrive",
+            "track the parcel for {order_id}",
+            "find out how far {order_id} has come",
+        ),
+        rows="the parcel for {order_id}",
         errors=("not_shipped",),
     )
     def track_shipment(self, order_id: OrderId) -> Shipment:
@@ -258,6 +285,7 @@ class Shop(Api):
             "work out what {quantity} pieces of {product_id} would cost",
             "tell me the price of {quantity} pieces of {product_id}",
             "calculate the total for {quantity} pieces of {product_id}",
+            "check how much {product_id} would cost if I took {quantity} pieces",
         ),
         rows="the price of {quantity} pieces of {product_id}",
         errors=("out_of_stock",),
@@ -278,10 +306,11 @@ class Shop(Api):
         "create",
         ask=(
             "order {quantity} pieces of {product_id} for {customer_id}",
-            "place an order over {quantity} pieces of {product_id} for {customer_id}",
-            "put {quantity} pieces of {product_id} on a new order for {customer_id}",
+            "buy {quantity} pieces of {product_id} for {customer_id}",
+            "get {customer_id} {quantity} pieces of {product_id}",
+            "place an order for {quantity} pieces of {product_id} in {customer_id}'s name",
         ),
-        done="{quantity} pieces of the {item} are on order.",
+        done="An order for the {item} was placed.",
         errors=("out_of_stock",),
     )
     def place_order(self, customer_id: CustomerId, product_id: ProductId, quantity: Quantity) -> Order:
@@ -305,11 +334,12 @@ class Shop(Api):
     @tool(
         "create",
         ask=(
-            "give {product_id} {rating} stars from {customer_id} with the comment {text}",
-            "write a review of {product_id} for {customer_id}: {rating} stars and the comment {text}",
+            "publish {customer_id}'s review of {product_id}: {rating} stars, {text}",
             "post a {rating}-star review of {product_id} for {customer_id}, saying {text}",
+            "write a review of {product_id} in {customer_id}'s name: {rating} stars, {text}",
+            "review {product_id} for {customer_id} with {rating} stars, saying {text}",
         ),
-        done="A review of the {item} is online.",
+        done="{author}'s review of the {item} is online.",
         errors=("already_reviewed",),
     )
     def write_review(self, product_id: ProductId, customer_id: CustomerId, rating: Rating, text: Opinion) -> Review:
@@ -328,8 +358,13 @@ class Shop(Api):
 
     @tool(
         "update",
-        ask=("change {order_id} to {quantity} pieces", "make {order_id} {quantity} pieces instead", "set the quantity of {order_id} to {quantity}"),
-        done="The order for the {item} is now over {quantity} pieces.",
+        ask=(
+            "change {order_id} to {quantity} pieces",
+            "change the number of pieces in {order_id} to {quantity}",
+            "update {order_id} so that it is for {quantity} pieces",
+            "make sure {order_id} is for {quantity} pieces",
+        ),
+        done="The quantity in the order for the {item} is now {quantity}.",
         errors=("not_open", "same_quantity"),
     )
     def change_quantity(self, order_id: OrderId, quantity: Quantity) -> Order:
@@ -342,12 +377,18 @@ class Shop(Api):
         order = self._open_order(order_id)
         if order.quantity == quantity:
             raise ToolError("same_quantity", f"Order {order_id} is already for {quantity} pieces.")
-        return self.orders.change(order, quantity=quantity, total=self._total(self.products[order.product_id], quantity))
+        total = self._total(self.products[order.product_id], quantity)
+        return self.orders.change(order, quantity=quantity, total=total)
 
     @tool(
         "update",
-        ask=("use {voucher_id} on {order_id}", "take {voucher_id} off the price of {order_id}", "apply {voucher_id} to {order_id}"),
-        done="A voucher was taken off the order for the {item}.",
+        ask=(
+            "use {voucher_id} on {order_id}",
+            "redeem {voucher_id} on {order_id}",
+            "apply {voucher_id} to {order_id}",
+            "take {voucher_id} off what {order_id} costs",
+        ),
+        done="A voucher was used on the order for the {item}.",
         errors=("not_open", "not_yours", "worth_too_much"),
     )
     def apply_voucher(self, order_id: OrderId, voucher_id: VoucherId) -> Order:
@@ -367,7 +408,12 @@ class Shop(Api):
 
     @tool(
         "update",
-        ask=("send {order_id} back because it is {reason}", "return {order_id}; the reason is {reason}", "register {order_id} as a return, reason {reason}"),
+        ask=(
+            "send {order_id} back because it is {reason}",
+            "return {order_id} because it is {reason}",
+            "register {order_id} as a return because it is {reason}",
+            "arrange a return of {order_id}, which is {reason}",
+        ),
         done="The {item} is on its way back to the shop.",
         errors=("not_delivered",),
     )
@@ -402,8 +448,8 @@ class Shop(Api):
 
     @tool(
         "delete",
-        ask=("take down {review_id}", "delete {review_id}", "remove {review_id} from the page"),
-        done="The review of the {item} by {author} is gone.",
+        ask=("take down {review_id}", "delete {review_id}", "remove {review_id}", "get rid of {review_id}"),
+        done="{author}'s review of the {item} is gone.",
     )
     def delete_review(self, review_id: ReviewId) -> Review:
         """Delete a review.
@@ -415,7 +461,12 @@ class Shop(Api):
 
     @tool(
         "transfer",
-        ask=("refund {order_id}", "pay back the money for {order_id}", "return what was paid for {order_id}"),
+        ask=(
+            "refund {order_id}",
+            "pay back the money for {order_id}",
+            "give back what was paid for {order_id}",
+            "reimburse {order_id}",
+        ),
         done="The money for the {item} was paid back.",
         errors=("not_refundable",),
     )
@@ -433,8 +484,13 @@ class Shop(Api):
 
     @tool(
         "send",
-        ask=("send the invoice for {order_id} to {email}", "mail {email} the bill for {order_id}", "let {email} have the invoice for {order_id}"),
-        done="The invoice for the {item} was sent.",
+        ask=(
+            "send the invoice for {order_id} to {email}",
+            "mail {email} the bill for {order_id}",
+            "let {email} have the invoice for {order_id}",
+            "send {email} an invoice for {order_id}",
+        ),
+        done="The invoice for the {item} went to {email}.",
         errors=("already_sent",),
     )
     def send_invoice(self, order_id: OrderId, email: Email) -> Invoice:
@@ -480,7 +536,7 @@ class Shop(Api):
             for _ in range(1 + draw.index(3 * size)):
                 yield Voucher(draw.id("vou"), customer.id, draw.amount(2, 15), draw.date(today, 5, 90))
         for product in draw.sample(products, 3 * size):
-            for author in draw.sample(cast.people, 2 + draw.index(2)):
+            for author in draw.sample(cast.people[1:], 2 + draw.index(2)):
                 yield Review(
                     draw.id("rev"), product.id, product.item, author.name, draw.integer(1, 5), draw.choice(OPINIONS)
                 )

@@ -14,14 +14,16 @@ from rods_env.errors import ToolError
 # What each team takes care of. Each topic reads well behind "the".
 TEAMS = {
     "hardware": (
-        "broken printer", "frozen screen", "noisy fan", "loose keyboard", "dead battery", "cracked display", "stuck scanner",
+        "broken printer", "frozen screen", "noisy fan", "loose keyboard", "dead battery", "cracked display",
+        "stuck scanner",
     ),
     "accounts": (
         "lost password", "locked account", "wrong username", "expired licence", "missing mailbox", "outdated profile",
         "failed login",
     ),
     "network": (
-        "slow wifi", "dropped call", "blocked website", "unstable connection", "failed backup", "lost signal", "full server",
+        "slow wifi", "dropped call", "blocked website", "unstable connection", "failed backup", "lost signal",
+        "full server",
     ),
 }  # fmt: skip
 TOPICS = {topic: team for team, topics in TEAMS.items() for topic in topics}
@@ -41,8 +43,8 @@ _NOBODY = "nobody"
 
 _PRIORITIES: tuple[Priority, ...] = ("low", "normal", "normal", "high", "high", "urgent")
 _STATUSES: tuple[TicketStatus, ...] = ("open", "open", "open", "waiting", "solved", "solved", "closed")
-_REQUESTER_TEXTS = ("It happened again today.", "Is there any news?", "It is worse than before.", "Nothing helped so far.")
-_AGENT_TEXTS = ("I am looking into it.", "A spare part is on its way.", "Please try it once more.", "I found the cause.")
+_REQUESTER_TEXTS = ("It happened again today.", "Is there any news?", "It is worse than before.", "Nothing helped.")
+_AGENT_TEXTS = ("I am looking into it.", "A spare part is on its way.", "Please try it again.", "I found the cause.")
 
 
 class Requester(Record, frozen=True):
@@ -81,7 +83,7 @@ class SupportAgent(Record, frozen=True):
     name: PersonName
     email: Email
     home_city: City
-    support_team_id: SupportTeamId
+    team_id: SupportTeamId
     team: TeamName
     joined: Date
 
@@ -100,7 +102,7 @@ class Ticket(Record, frozen=True):
     requester_id: RequesterId
     reported_by: PersonName
     topic: Topic
-    support_team_id: SupportTeamId
+    team_id: SupportTeamId
     team: TeamName
     assignee: str
     priority: Priority
@@ -252,21 +254,21 @@ class Tickets(Api):
     @tool(
         "search",
         ask=(
-            "show me the support agents in {support_team_id}",
-            "tell me who works in {support_team_id}",
-            "list the support agents of {support_team_id}",
-            "check who belongs to {support_team_id}",
+            "show me the support agents in {team_id}",
+            "tell me who works in {team_id}",
+            "list the support agents in {team_id}",
+            "check who belongs to {team_id}",
         ),
-        rows="the ~ in {support_team_id}",
+        rows="the ~ in {team_id}",
     )
-    def list_support_agents(self, support_team_id: SupportTeamId) -> list[SupportAgent]:
+    def list_support_agents(self, team_id: SupportTeamId) -> list[SupportAgent]:
         """List the support agents of a team.
 
         Args:
-            support_team_id: The support team whose agents are wanted.
+            team_id: The support team whose agents are wanted.
         """
-        self.support_teams[support_team_id]
-        return self.support_agents.where(lambda a: a.support_team_id == support_team_id)
+        self.support_teams[team_id]
+        return self.support_agents.where(lambda a: a.team_id == team_id)
 
     @tool(
         "search",
@@ -337,7 +339,7 @@ class Tickets(Api):
         name = TOPICS.get(topic, "hardware")
         team = self.support_teams.where(lambda s: s.team == name)[0]
         return self.tickets.add(
-            requester_id=requester_id, reported_by=requester.name, topic=topic, support_team_id=team.id, team=name,
+            requester_id=requester_id, reported_by=requester.name, topic=topic, team_id=team.id, team=name,
             assignee=_NOBODY, priority=priority, status="open", opened=self.today, due_date=day_after(self.today, 14),
         )  # fmt: skip
 
@@ -435,12 +437,7 @@ class Tickets(Api):
 
     @tool(
         "update",
-        ask=(
-            "reopen {ticket_id}",
-            "open {ticket_id} again",
-            "put {ticket_id} back to open",
-            "change {ticket_id}'s status back to open",
-        ),
+        ask=("reopen {ticket_id}", "open {ticket_id} again", "set {ticket_id} back to open"),
         done="The ticket about the {topic} is open again.",
         errors=("still_open",),
     )
@@ -452,7 +449,7 @@ class Tickets(Api):
         """
         ticket = self.tickets[ticket_id]
         if ticket.status not in ("solved", "closed"):
-            raise ToolError("still_open", f"Ticket {ticket_id} is {ticket.status}; only solved or closed ones can reopen.")
+            raise ToolError("still_open", f"Ticket {ticket_id} is {ticket.status}; only solved or closed ones reopen.")
         return self.tickets.change(ticket, status="open")
 
     @tool(
@@ -461,7 +458,7 @@ class Tickets(Api):
             "close {ticket_id}",
             "close {ticket_id} for good",
             "set {ticket_id} to closed",
-            "change {ticket_id}'s status to closed",
+            "mark {ticket_id} as closed",
         ),
         done="The ticket about the {topic} is closed.",
         errors=("not_solved",),
@@ -506,7 +503,7 @@ class Tickets(Api):
             support_agent_id: The support agent who takes it over.
         """
         ticket, agent = self._unsolved(ticket_id), self.support_agents[support_agent_id]
-        if agent.support_team_id != ticket.support_team_id:
+        if agent.team_id != ticket.team_id:
             raise ToolError("wrong_team", f"{agent.name} is not in the {ticket.team} team, which has the ticket.")
         if ticket.assignee == agent.name:
             raise ToolError("already_assigned", f"Ticket {ticket_id} is already assigned to {agent.name}.")
@@ -518,7 +515,7 @@ class Tickets(Api):
             "send out the survey for {ticket_id}",
             "send the requester a survey about {ticket_id}",
             "ask the requester for feedback on {ticket_id}",
-            "have {ticket_id}'s requester fill in a survey",
+            "get feedback on {ticket_id} from the requester",
         ),
         done="A survey about the {topic} went to {recipient}.",
         errors=("not_solved", "already_surveyed"),

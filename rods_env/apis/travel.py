@@ -61,7 +61,7 @@ class Flight(Record, frozen=True):
         "airline": "{} ~",
         "departure": ("earliest ~", "latest ~"),
         "price": ("cheapest ~", "most expensive ~"),
-        "seats": ("~ with the fewest seats left", "~ with the most seats left"),
+        "seats": ("fullest ~", "emptiest ~"),
     }
 
     id: FlightId
@@ -79,7 +79,7 @@ class Booking(Record, frozen=True):
 
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
         "destination": "~ to {}",
-        "date": ("~ that departs first", "~ that departs last"),
+        "date": ("~ with the earliest date", "~ with the latest date"),
         "price": ("cheapest ~", "most expensive ~"),
     }
 
@@ -103,8 +103,8 @@ class Hotel(Record, frozen=True):
 
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
         "hotel": "{}",
-        "guest_score": ("~ with the worst guest score", "~ with the best guest score"),
-        "metres_to_centre": ("~ closest to the centre", "~ farthest from the centre"),
+        "guest_score": ("worst-rated ~", "best-rated ~"),
+        "metres_to_centre": ("most central ~", "least central ~"),
     }
 
     id: HotelId
@@ -118,7 +118,7 @@ class HotelRoom(Record, frozen=True):
     """A type of room in a hotel: what a night costs, and how many such rooms are free."""
 
     CALLED: ClassVar[str] = "the {room_type} at the {hotel}"
-    NOUN: ClassVar[str] = "hotel room"
+    NOUN: ClassVar[str] = "room"
 
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {"room_type": "{}", "price": ("cheapest ~", "most expensive ~")}
 
@@ -191,6 +191,7 @@ class Travel(Api):
             "look up {name}'s travel profile",
             "find {name} in the list of travellers",
             "check the travel desk's records for {name}",
+            "look up {name} at the travel desk",
         ),
         rows="{name}",
         errors=("no_such_traveller",),
@@ -212,6 +213,7 @@ class Travel(Api):
             "check {traveller_id}'s travel credit",
             "tell me the balance of {traveller_id}'s travel credit",
             "look up {traveller_id}'s travel credit",
+            "find out how much is left of {traveller_id}'s travel credit",
         ),
         rows="{traveller_id}'s travel credit",
     )
@@ -229,6 +231,7 @@ class Travel(Api):
             "find flights from {origin} to {destination} on {date}",
             "show me the flights from {origin} to {destination} on {date}",
             "tell me which flights there are from {origin} to {destination} on {date}",
+            "check which airlines fly from {origin} to {destination} on {date}",
         ),
         rows="the ~ from {origin} to {destination} on {date}",
     )
@@ -246,8 +249,9 @@ class Travel(Api):
         "search",
         ask=(
             "show me {traveller_id}'s flight bookings",
-            "list {traveller_id}'s bookings",
-            "pull up all of {traveller_id}'s flight bookings",
+            "list {traveller_id}'s flight bookings",
+            "go through {traveller_id}'s flight bookings",
+            "tell me which flights are booked for {traveller_id}",
         ),
         rows="{traveller_id}'s ~",
     )
@@ -262,7 +266,12 @@ class Travel(Api):
 
     @tool(
         "search",
-        ask=("find hotels in {city}", "show me the hotels in {city}", "tell me which hotels there are in {city}"),
+        ask=(
+            "find hotels in {city}",
+            "show me the hotels in {city}",
+            "tell me which hotels there are in {city}",
+            "look for a hotel in {city}",
+        ),
         rows="the ~ in {city}",
     )
     def search_hotels(self, city: City) -> list[Hotel]:
@@ -278,7 +287,8 @@ class Travel(Api):
         ask=(
             "show me the rooms at {hotel_id}",
             "tell me what kinds of rooms there are at {hotel_id}",
-            "list the room types of {hotel_id}",
+            "list the room types at {hotel_id}",
+            "check which rooms are on offer at {hotel_id}",
         ),
         rows="the ~ at {hotel_id}",
     )
@@ -295,8 +305,9 @@ class Travel(Api):
         "search",
         ask=(
             "show me {traveller_id}'s hotel stays",
-            "list {traveller_id}'s stays",
-            "pull up all of {traveller_id}'s hotel stays",
+            "list {traveller_id}'s hotel stays",
+            "go through {traveller_id}'s hotel stays",
+            "tell me which hotel stays there are for {traveller_id}",
         ),
         rows="{traveller_id}'s ~",
     )
@@ -315,6 +326,7 @@ class Travel(Api):
             "work out what {nights} nights in {room_id} would cost",
             "tell me the price of {nights} nights in {room_id}",
             "calculate the total for {nights} nights in {room_id}",
+            "check how much I would pay for {nights} nights in {room_id}",
         ),
         rows="the price of {nights} nights in {room_id}",
     )
@@ -332,7 +344,8 @@ class Travel(Api):
         ask=(
             "book {flight_id} for {traveller_id} at the {fare} fare",
             "get {traveller_id} a {fare} ticket for {flight_id}",
-            "reserve a seat for {traveller_id} on {flight_id} with a {fare} fare",
+            "put {traveller_id} on {flight_id} with a {fare} ticket",
+            "book a {fare} ticket for {flight_id} in {traveller_id}'s name",
         ),
         done="{passenger} has a seat on a flight from {origin} to {destination} on {date}.",
         errors=("full_flight", "already_booked"),
@@ -359,7 +372,8 @@ class Travel(Api):
         ask=(
             "reserve {room_id} for {traveller_id} for {nights} nights from {check_in}",
             "book {traveller_id} into {room_id} from {check_in} for {nights} nights",
-            "get {room_id} for {traveller_id} for {nights} nights starting on {check_in}",
+            "get {traveller_id} {room_id} for {nights} nights from {check_in}",
+            "book {nights} nights from {check_in} in {room_id} for {traveller_id}",
         ),
         done="The {room_type} at the {hotel} is reserved for {guest} from {check_in} to {check_out}.",
         errors=("room_type_taken", "in_the_past", "overlapping_stay"),
@@ -393,9 +407,9 @@ class Travel(Api):
     @tool(
         "update",
         ask=(
-            "upgrade {booking_id} to a flexible fare",
             "make {booking_id} flexible",
-            "switch {booking_id} to the flexible fare",
+            "give {booking_id} a flexible fare",
+            "turn {booking_id} into a flexible one",
         ),
         done="The booking from {origin} to {destination} on {date} now has a flexible fare.",
         errors=("not_confirmed", "already_flexible"),
@@ -415,9 +429,9 @@ class Travel(Api):
     @tool(
         "update",
         ask=(
-            "move {booking_id} to {flight_id}",
             "rebook {booking_id} onto {flight_id}",
-            "switch {booking_id} to {flight_id} instead",
+            "move {booking_id} onto {flight_id}",
+            "put {booking_id} on {flight_id} instead",
         ),
         done="The booking from {origin} to {destination} was moved to the {departure} flight on {date}.",
         errors=("not_confirmed", "basic_fare", "other_route", "already_booked", "full_flight"),
@@ -447,7 +461,7 @@ class Travel(Api):
 
     @tool(
         "delete",
-        ask=("cancel {booking_id}", "call off {booking_id}", "drop {booking_id} and free up the seat"),
+        ask=("cancel {booking_id}", "call off {booking_id}", "drop {booking_id}"),
         done="The booking from {origin} to {destination} on {date} is cancelled.",
         errors=("not_confirmed",),
     )
@@ -467,7 +481,7 @@ class Travel(Api):
         ask=(
             "refund {booking_id} as travel credit",
             "pay back the fare for {booking_id} as travel credit",
-            "turn the price of {booking_id} into travel credit",
+            "turn what {booking_id} cost into travel credit",
         ),
         done="The fare for the flight from {origin} to {destination} went back to {passenger}'s travel credit.",
         errors=("not_cancelled", "already_refunded", "basic_fare"),
@@ -492,9 +506,9 @@ class Travel(Api):
     @tool(
         "transfer",
         ask=(
-            "hand {booking_id} over to {traveller_id}",
-            "pass {booking_id} on to {traveller_id}",
             "put {booking_id} in {traveller_id}'s name",
+            "let {traveller_id} take over {booking_id}",
+            "have {traveller_id} fly on {booking_id} instead",
         ),
         done="The booking from {origin} to {destination} on {date} now belongs to {passenger}.",
         errors=("not_confirmed", "already_booked"),
@@ -517,7 +531,7 @@ class Travel(Api):
             "settle the bill for {stay_id} with travel credit",
             "use travel credit to pay for {stay_id}",
         ),
-        done="The stay of {guest} at the {hotel} is paid.",
+        done="{guest}'s stay at the {hotel} is paid.",
         errors=("already_paid", "credit_too_low"),
     )
     def pay_hotel_stay(self, stay_id: StayId) -> Stay:
@@ -539,11 +553,12 @@ class Travel(Api):
     @tool(
         "send",
         ask=(
-            "e-mail the itinerary for {booking_id} to {email}",
             "send {email} the itinerary for {booking_id}",
             "let {email} have the itinerary for {booking_id}",
+            "mail {email} the travel plan for {booking_id}",
+            "e-mail {email} the itinerary for {booking_id}",
         ),
-        done="The itinerary for the flight from {origin} to {destination} on {date} was sent.",
+        done="The itinerary for the flight from {origin} to {destination} on {date} went to {email}.",
         errors=("not_confirmed", "already_sent"),
     )
     def email_itinerary(self, booking_id: BookingId, email: Email) -> Itinerary:

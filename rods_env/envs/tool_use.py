@@ -255,12 +255,15 @@ class ToolUseEnv(gym.Env[str, str]):
         self._live = self._termination is None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_tools": {}}  # their decoders cannot be pickled; the task says which they are
+        # Tools hold decoders, which cannot be pickled; a snapshot says all that is needed to have them again.
+        episode = None if self._services is None else self.snapshot()
+        return {**self.__dict__, "_services": None, "_tools": {}, "_episode": episode}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        episode = state.pop("_episode")
         self.__dict__.update(state)
-        if self._services is not None:
-            self._tools = _offered(self._task, self._turn)
+        if episode is not None:
+            self.restore(episode)
 
     @property
     def task(self) -> Task:

@@ -49,9 +49,14 @@ class TaskSource:
         seed: equal seeds give equal tasks.
         apis: the APIs to draw from; None for all.
         uses: for how many tasks a world serves (1: each task has a world of its own).
+        reuse: the share of attempts that fill the structure and the tools of an earlier task with another world, which
+            takes a fifth of the time. 0: every task is of a newly drawn shape.
     """
 
-    def __init__(self, seed: int, *, apis: Sequence[str] | None = None, uses: int = 24) -> None:
+    def __init__(
+        self, seed: int, *, apis: Sequence[str] | None = None, uses: int = 24, reuse: float = 0.0
+    ) -> None:
+        self.reuse = reuse
         self.draw = Draw(np.random.default_rng(seed))
         self.apis = check_apis(apis if apis is not None else APIS)
         worlds = 12 if uses > 1 else 1
@@ -110,10 +115,10 @@ class TaskSource:
         others = [name for name in self.apis if name not in apis]
         offered = draw.sample(others, 2) if kind == "long_context" else []
         maker = self.long_maker if kind == "long_context" else self.maker
+        if turns is None and not prefer and draw.chance(self.reuse):
+            return transformed(maker.again(max_depth or 6), kind, draw)
         chatty = draw.choice((0.1, 0.2, 0.35))
-        task = maker.task(
-            apis, turns=n, chatty=chatty, max_depth=depth, prefer=prefer, offered=offered
-        )
+        task = maker.task(apis, turns=n, chatty=chatty, max_depth=depth, prefer=prefer, offered=offered)
         return transformed(task, kind, draw)
 
 

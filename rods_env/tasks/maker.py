@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import immutables
 
 from rods_env.apis.api import World
 from rods_env.apis.draw import Draw
+from rods_env.apis.lexicon import Cast
 from rods_env.apis.registry import Services, Tool, check_apis, tools_of
 from rods_env.apis.worlds import WorldStock
 from rods_env.errors import SynthesisError
 from rods_env.tasks.graph import edges_of
 from rods_env.tasks.phrasing import Narrator
 from rods_env.tasks.shapes import Node, Shape, ShapeSketch, type_graph
-from rods_env.tasks.synthesis import Placed, Planner, assign_tools, wire
+from rods_env.tasks.synthesis import Placed, Plan, Planner, assign_tools, wire
 from rods_env.tasks.task import Call, Kind, Task, Turn, make_task
 
 _MAX_ROWS = 9  # a longer list is not something to choose from, except in a long context
 _MAX_ROWS_LONG = 60
+
+
+_REMEMBERED = 256  # how many drawn plans a maker keeps
+
+
+class _Known(NamedTuple):
+    """What was drawn for a task, without its world."""
+
+    apis: tuple[str, ...]
+    nodes: list[Node]
+    plans: list[Plan]
+    depth: int
 
 
 class TaskMaker:
@@ -35,6 +49,7 @@ class TaskMaker:
         # Tool of a wish and of what feeds it to (tries, successes): what hardly ever works is not tried as often.
         self._luck: dict[tuple[Tool, ...], list[int]] = {}
         self._services = Services(World("", immutables.Map()))
+        self._known: list[_Known] = []
 
     def task(
         self,
@@ -65,8 +80,7 @@ class TaskMaker:
         every = check_apis((*apis, *offered))
         world, cast = self.stock.get(every)
         sketch = ShapeSketch(draw, type_graph(tools_of(apis)), prefer)
-        longest = _MAX_ROWS if self.stock.size == 1 else _MAX_ROWS_LONG
-        planner = Planner(world, cast, draw, max_rows=longest, strict=False, services=self._services)
+        planner = self._planner(world, cast)
         for turn in range(turns):
             wishes = 1
             while wishes < 3 and draw.chance(chatty):
@@ -76,8 +90,37 @@ class TaskMaker:
                     raise SynthesisError("no wish could be fulfilled.", reason="plan")
             if len(planner.placed) > max_calls:
                 raise SynthesisError(f"the drawn shape has more than {max_calls} calls.", reason="shape")
-        data = frozenset((s.call, v) for v, p in enumerate(planner.placed) for s in p.sources.values())
-        return _told(planner, Shape(tuple(planner.nodes), data), draw, every)
+        n = len(planner.placed)  # a last wish that failed has left nodes and plans behind
+        self._remember(_Known(every, planner.nodes[:n], planner.plans[:n], sketch.depth()))
+        return _told(planner, _shape(planner), draw, every)
+
+    def _remember(self, known: _Known) -> None:
+        if len(self._known) < _REMEMBERED:
+            self._known.append(known)
+        else:
+            self._known[self.draw.index(_REMEMBERED)] = known
+
+    def again(self, max_depth: int = 6) -> Task:
+        """A task with the tools and the structure of one that was drawn before, in another world: other people, other
+        entities, other words. A fifth of the work of `task`, because nothing has to be searched for.
+
+        Args:
+            max_depth: as in `task`.
+
+        Raises:
+            SynthesisError: when nothing was drawn yet, or this world does not fit.
+        """
+        known = self.draw.choice(self._known) if self._known else None
+        if known is None or known.depth > max_depth:
+            raise SynthesisError(f"no task of depth {max_depth} or less was drawn yet.", reason="plan")
+        world, cast = self.stock.get(known.apis)
+        planner = self._planner(world, cast)
+        planner.fill(Shape(tuple(known.nodes), frozenset()), known.plans)
+        return _told(planner, _shape(planner), self.draw, known.apis)
+
+    def _planner(self, world: World, cast: Cast) -> Planner:
+        longest = _MAX_ROWS if self.stock.size == 1 else _MAX_ROWS_LONG
+        return Planner(world, cast, self.draw, max_rows=longest, strict=False, services=self._services)
 
     def _wish(self, sketch: ShapeSketch, planner: Planner, turn: int, max_depth: int) -> bool:
         size = len(sketch.planned)
@@ -139,6 +182,12 @@ def realize(
     planner = Planner(world, cast, draw, max_rows=_MAX_ROWS if stock.size == 1 else _MAX_ROWS_LONG)
     planner.fill(shape, plans)
     return _told(planner, shape, draw, every)
+
+
+def _shape(planner: Planner) -> Shape:
+    """The shape that the placed calls have."""
+    data = frozenset((s.call, v) for v, p in enumerate(planner.placed) for s in p.sources.values())
+    return Shape(tuple(planner.nodes[: len(planner.placed)]), data)
 
 
 def _told(planner: Planner, shape: Shape, draw: Draw, apis: tuple[str, ...]) -> Task:

@@ -21,12 +21,13 @@ from rods_env.tasks.task import Mention
 from rods_env.tasks.text import say
 
 _SLOT = re.compile(r"\{(\w+)\}('s\b)?")
-_OWNED = re.compile(r"'s ((?:(?!(?:to|on|for|from|with|in|at|and|by|because|about|of|under|into|as)\b)[\w~-]+ ?)+)")
+_OWNED = re.compile(r"'s ((?:(?!(?:to|on|for|from|with|in|at|and|by|because|about|of|under|into|as|that|which|who|back|so|before|after|until|over|against|instead|leaving|labelled|when|where)\b)[\w~-]+ ?)+)")
 _PARTICLE = re.compile(r"\b(?:away|down|off|up|out|back|over|aside) $")
 _REQUESTS = (
     "Please {}.", "Could you {}?", "Can you {}?", "{}, please.", "I'd like you to {}.", "Please {}.", "Would you {}?",
 )  # fmt: skip
 _OPENERS = ("", "", "", "Thanks. ", "Great. ", "Good. ", "All right. ", "Thank you. ", "Okay. ", "Perfect. ")
+_LINKS = ("After that, please {}.", "Then {}, please.", "And please {}.", "Also {}, please.", "Then please {}.")
 _TOPICS = ("Something else. ", "One more thing. ", "On another matter: ", "There is something else. ")
 _OF_ME = re.compile(r"the ([\w -]+) of $")
 _ONE_MANY = re.compile(r"\b1 (piece|star|night|year|minute|day|place)s\b")
@@ -105,13 +106,9 @@ class Narrator:
             return _sentence(draw.choice(_REQUESTS), clauses[0])
         if len(clauses) == 2 and draw.chance(0.5):
             return _sentence(draw.choice(_REQUESTS), " and ".join(clauses))
-        parts = [_sentence(draw.choice(_REQUESTS), clauses[0])]
-        for number, clause in enumerate(clauses[1:], 2):
-            link = draw.choice(("After that, please {}.", "Then {}, please.", "And please {}.")) if number < len(clauses) else (
-                draw.choice(("Then please {}.", "And {}, please.", "Then {}.", "After that, {}."))
-            )  # fmt: skip
-            parts.append(_sentence(link, clause))
-        return " ".join(parts)
+        links = draw.sample(_LINKS, len(clauses) - 1)
+        frames = [draw.choice(_REQUESTS), *links]
+        return " ".join(_sentence(frame, clause) for frame, clause in zip(frames, clauses, strict=True))
 
     def _clause(self, index: int) -> str:
         placed = self.placed[index]
@@ -160,9 +157,14 @@ class Narrator:
             return self._entity(index, port, source)
         field = next(f for f in fields_of(type(row)) if f.name == source.field)
         if _id(row):
-            if row.id in self.known and self.focus == row.id:
+            if row.id in self.known and self.focus == row.id and not type(row).CALLED:
                 return f"its {field.label}"
-            return f"the {field.label} of {self._entity(index, port, source)}"
+            owner = self._entity(index, port, source)
+            if owner == "me":
+                return f"my {field.label}"
+            if type(row).CALLED == "{name}" and len(owner.split()) <= 2:
+                return f"{owner}'s {field.label}"
+            return f"the {field.label} of {owner}"
         if source.call in self.told:
             return f"that {field.label}"
         self.told.add(source.call)
@@ -180,7 +182,7 @@ class Narrator:
 
     def _name(self, name: str, short: bool = True) -> str:
         """A person's name: in full at first, later often the first name, which nobody else of the cast has."""
-        if short and name in self.named and name in self.cast_names and self.draw.chance(0.6):
+        if short and name in self.named and name in self.cast_names and self.draw.chance(0.85):
             return name.split(" ", 1)[0]
         self.named.add(name)
         return name
@@ -225,7 +227,7 @@ class Narrator:
             self.focus = None
             called = type(row).CALLED.format(**said)
             return self._name(called) if type(row).CALLED == "{name}" else called
-        if self.focus == key and not self.no_it and self.draw.chance(0.6):
+        if self.focus == key and not self.no_it and self.draw.chance(0.85):
             return "it"
         latest = [k for k, n in self.known.items() if n == noun][-1]
         return f"that {noun}" if latest == key else ""

@@ -58,13 +58,21 @@ def offers(tool: Tool) -> dict[Mark, tuple[str, ...]]:
 
     Addresses come from people only, and no other plain value out of a list: "pay the limit of my newest card" is no wish
     anybody has, while "pay that total" is, once the total was worked out. A date is taken over from a field that is named
-    as one, because it is said by that name ("the delivery date of that order").
+    as one, because it is said by that name ("the delivery date of that order"), an amount only where it was worked out.
     """
     found: dict[Mark, tuple[str, ...]] = {}
     for field in tool.fields:
         if flows(field):
-            fit = tool.record.CALLED == "{name}" if field.kind == "email" else not tool.many
-            if field.ref or (fit and (field.kind != "date" or "date" in field.name)):
+            match field.kind:
+                case "email":
+                    fit = tool.record.CALLED == "{name}"
+                case "amount":
+                    fit = tool.skill == "compute"
+                case "date":
+                    fit = not tool.many and "date" in field.name
+                case _:
+                    fit = not tool.many
+            if field.ref or fit:
                 found[mark_of(field)] = (*found.get(mark_of(field), ()), field.name)
     return found
 

@@ -157,6 +157,7 @@ class Planner:
         people = list(cast.people)
         self.people = [p.name for p in (people if draw.chance(0.6) else draw.shuffled(people))]
         self.named: set[str] = set()
+        self.worlds = [world]  # after each wish: a wish that only undoes others is none
 
     def fill(self, shape: Shape, plans: Sequence[Plan]) -> list[Placed]:
         """The executed calls of a whole shape.
@@ -217,7 +218,10 @@ class Planner:
                 return False
             self.placed.append(placed)
         used = {source.call for placed in self.placed[first:] for source in placed.sources.values()}
-        if any(index not in used for index in range(first, goal)):  # found for nothing: the story had it already
+        for_nothing = any(index not in used for index in range(first, goal))  # the story had it already
+        after = self.services.state.world
+        undone = after is not world and any(after.same_as(earlier) for earlier in self.worlds)
+        if for_nothing or undone:
             del self.placed[first:]
             self.services.state.world, self.trace.former = world, former
             return False
@@ -225,6 +229,7 @@ class Planner:
             for source in placed.sources.values():
                 self.liked.setdefault(source.call, []).append(source.row)
         self.named |= wish.people
+        self.worlds.append(after)
         return True
 
     def _call(
@@ -274,8 +279,11 @@ class Planner:
         user = self.cast.user
         if _writes_to(tool, placed, user.email, user.name):
             return False
-        if tool.reads and placed.spoken and user.name in placed.arguments.values():
+        if tool.reads and placed.spoken and not {user.name, user.email}.isdisjoint(placed.arguments.values()):
             return False  # "look up Ana Ruiz", says Ana Ruiz
+        acted_on = [source.row for source in placed.sources.values() if source.field == "id"]
+        if any(source.field != "id" and source.row in acted_on for source in placed.sources.values()):
+            return False  # "move it to its date"
         earlier = [p.step for p in self.placed]
         if tool.reads and any(step.rows == other.rows for other in earlier):
             return False
@@ -302,10 +310,10 @@ class Planner:
     def news(self, kind: str) -> str:
         """What has just been done, as a sentence or a subject line: mails and notes tell the story on."""
         for placed in reversed(self.placed):
-            if placed.tool.spec.done:
+            if placed.tool.spec.done and placed.tool.skill != "send":  # who was written to knows it already
                 row = placed.step.rows[0]
                 if kind == "subject":
-                    return f"The {_noun(row)}"
+                    return f"{_noun(row).capitalize()} update"
                 said = {f.name: self._told(f, getattr(row, f.name)) for f in placed.tool.fields}
                 return str(placed.tool.spec.done.format(**said))
         return ""

@@ -33,11 +33,11 @@ _OPEN = {
     "date": ("a certain day", ("Sorry, I forgot the day: it is {}.", "The day is {}.", "I mean {}.")),
     "time": ("a certain time", ("The time is {}.", "Sorry, I forgot the time: {}, please.", "I mean {}.")),
     "quantity": ("a few", ("Sorry, I forgot the number: {}.", "Make it {}, please.", "I mean {}.")),
-    "minutes": ("a while", ("I mean {}.", "Sorry, I forgot how long: {}.", "Make it {}, please.")),
+    "minutes": ("some minutes", ("I mean {}.", "Sorry, I forgot how long: {}.", "Make it {}, please.")),
     "city": ("a certain city", ("The city is {}.", "Sorry, I forgot the city: it is {}.", "I mean {}.")),
     "email": ("a certain address", ("The address is {}.", "Sorry, I forgot the address: it is {}.")),
     "rating": ("a few", ("Sorry, I forgot how many: {}.", "I mean {}, please.")),
-    "person": ("somebody", ("I mean {}.", "Sorry, I forgot the name: {}.", "The name is {}.")),
+    "person": ("someone", ("I mean {}.", "Sorry, I forgot the name: {}.", "The name is {}.")),
 }
 
 
@@ -90,8 +90,10 @@ def missing_parameter(task: Task, draw: Draw) -> Task:
         for offset, call in draw.shuffled(list(enumerate(task.turns[t].calls))):
             for name, value in draw.shuffled(list(call.arguments.items())):
                 port = TOOLS[call.tool].by_name[name]
-                if port.kind not in _OPEN or port.quote or is_said(port, value, before, year):
+                if port.kind not in _OPEN or port.quote or value == 1 or is_said(port, value, before, year):
                     continue
+                if port.kind == "person" and call.spoken:
+                    continue  # "look someone up" is no wish that anybody has
                 if source_of(port, value, steps[: first + offset]) is not None:
                     continue
                 asked = _left_open(message, port, say(port, value, year))

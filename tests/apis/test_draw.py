@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rods_env.apis.draw import Draw, day_after, id_from
+from rods_env.apis.lexicon import draw_cast
 from rods_env.apis.worlds import draw_world
 from rods_env.tasks.datasets import TaskSource
 
@@ -134,6 +135,16 @@ def test_ids_of_different_numbers_differ(a, b):
     assert re.fullmatch(r"ord_[a-hjkmnp-z1-9]{5}", id_from("ord", a))
     assert (id_from("ord", a) == id_from("ord", b)) == (a == b)
     assert id_from("ord", a) == id_from("ord", a + 2**25), "only the low 25 bits count"
+
+
+def test_first_and_last_names_of_a_cast_all_differ():
+    for seed in range(50):
+        cast = draw_cast(draw(seed))
+        assert len(cast.people) == 7
+        assert cast.user is cast.people[0]
+        assert cast.others == cast.people[1:]
+        assert len({p.first for p in cast.people}) == len({p.email for p in cast.people}) == 7
+        assert all(p.email.isascii() and p.email.endswith("@example.com") for p in cast.people)
 
 
 @pytest.mark.parametrize("what", ["world", "tasks"])

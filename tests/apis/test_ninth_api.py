@@ -12,7 +12,7 @@ import rods_env
 from rods_env.agents.scripted import DoNothing, Oracle
 from rods_env.apis.api import Api, Record, Table, tool
 from rods_env.apis.draw import Draw
-from rods_env.apis.kinds import Amount, Date, Kind, PersonName, Quantity, Ref, Sentence
+from rods_env.apis.kinds import Amount, Date, Kind, PersonName, Quantity, Ref
 from rods_env.apis.lexicon import Cast
 from rods_env.apis.registry import APIS, TABLES, TOOLS, register, tools_of, unregister
 from rods_env.errors import RodsError, ToolError
@@ -271,12 +271,6 @@ class Thing(Record, frozen=True):
     name: PersonName
 
 
-class Note(Record, frozen=True):
-    """A text about something."""
-
-    text: Sentence
-
-
 ASK = ("look at {name}", "check {name}", "show me {name}")
 
 
@@ -287,71 +281,19 @@ def toy(function: Any, name: str = "toy", **spec: Any) -> type[Api]:
     return type("Toy", (Api,), {"NAME": name, "things": Table(Thing, "thi"), function.__name__: marked})
 
 
-def look():
-    def look_at_toy(self, name: PersonName) -> Thing:
-        """Look at something.
+DOCSTRING = """Look at something.
 
-        Args:
-            name: What it is called.
-        """
-
-    return look_at_toy
+Args:
+    name: What it is called.
+"""
 
 
-def undescribed():
-    def look_at_toy(self, name: PersonName) -> Thing:
-        """Look at something."""
+def look(*, name: Any = PersonName, returned: Any = Thing, docstring: str | None = DOCSTRING) -> Any:
+    def look_at_toy(self, name): ...
 
-    return look_at_toy
-
-
-def undocumented():
-    def look_at_toy(self, name: PersonName) -> Thing: ...
-
-    return look_at_toy
-
-
-def untyped():
-    def look_at_toy(self, name) -> Thing:
-        """Look at something.
-
-        Args:
-            name: What it is called.
-        """
-
-    return look_at_toy
-
-
-def listing():
-    def look_at_toy(self, name: PersonName) -> list[Thing]:
-        """Look at something.
-
-        Args:
-            name: What it is called.
-        """
-
-    return look_at_toy
-
-
-def returning_text():
-    def look_at_toy(self, name: PersonName) -> str:
-        """Look at something.
-
-        Args:
-            name: What it is called.
-        """
-
-    return look_at_toy
-
-
-def returning_nothing():
-    def look_at_toy(self, name: PersonName):
-        """Look at something.
-
-        Args:
-            name: What it is called.
-        """
-
+    annotations = {"name": name, "return": returned}
+    look_at_toy.__annotations__ = {key: value for key, value in annotations.items() if value is not None}
+    look_at_toy.__doc__ = docstring
     return look_at_toy
 
 
@@ -360,38 +302,38 @@ WRITE = {"skill": "update", "rows": "", "done": "{name} was looked at."}
 
 
 @pytest.mark.parametrize(
-    ("function", "spec", "complaint"),
+    ("changes", "spec", "complaint"),
     [
-        (look, {"skill": "fetch"}, WHERE + "the skill must be one of search.*'fetch'"),
-        (returning_text, {}, WHERE + "it must return a Record or a list of a Record; it returns <class 'str'>"),
-        (returning_nothing, {}, WHERE + "it must return a Record.*None"),
-        (look, {"skill": "search"}, WHERE + "a search returns a list"),
-        (listing, {}, WHERE + "a search returns a list, and nothing else does"),
-        (look, {"ask": ASK[:2]}, WHERE + "expected at least three ways to ask for it; there are 2"),
-        (look, {"ask": (ASK[0],) * 3}, WHERE + "expected at least three ways to ask for it; there are 1"),
-        (look, {"rows": ""}, WHERE + "a read needs `rows`"),
-        (look, {**WRITE, "done": ""}, WHERE + "a write needs `done`"),
-        (look, {"ask": (*ASK, "look at it")}, WHERE + r"'look at it' must name all of \['name'\]"),
-        (look, {"ask": (*ASK, "look at {name} on {day}")}, WHERE + ".*only parameters"),
-        (look, {"rows": "{name} of {owner}"}, WHERE + "rows=.*names something that is not a parameter"),
-        (look, {"rows": "the thing"}, WHERE + r"rows='the thing' must name all of \['name'\]"),
-        (look, {**WRITE, "done": "{colour} it is."}, WHERE + "done=.*may name only fields of Thing"),
-        (undescribed, {}, WHERE + r"its docstring needs a first line and, under `Args:`, .*\['name'\]"),
-        (undocumented, {}, WHERE + "its docstring needs a first line"),
-        (untyped, {}, "parameter 'name' has no type annotation"),
+        ({}, {"skill": "fetch"}, WHERE + "the skill must be one of search.*'fetch'"),
+        ({"returned": str}, {}, WHERE + "it must return a Record or a list of a Record; it returns .*str"),
+        ({"returned": None}, {}, WHERE + "it must return a Record.*None"),
+        ({}, {"skill": "search"}, WHERE + "a search returns a list"),
+        ({"returned": list[Thing]}, {}, WHERE + "a search returns a list, and nothing else does"),
+        ({}, {"ask": ASK[:2]}, WHERE + "expected at least three ways to ask for it; there are 2"),
+        ({}, {"ask": (ASK[0],) * 3}, WHERE + "expected at least three ways to ask for it; there are 1"),
+        ({}, {"rows": ""}, WHERE + "a read needs `rows`"),
+        ({}, {**WRITE, "done": ""}, WHERE + "a write needs `done`"),
+        ({}, {"ask": (*ASK, "look at it")}, WHERE + r"'look at it' must name all of \['name'\]"),
+        ({}, {"ask": (*ASK, "look at {name} on {day}")}, WHERE + ".*only parameters"),
+        ({}, {"rows": "{name} of {owner}"}, WHERE + "rows=.*names something that is not a parameter"),
+        ({}, {"rows": "the thing"}, WHERE + r"rows='the thing' must name all of \['name'\]"),
+        ({}, {**WRITE, "done": "{colour} it is."}, WHERE + "done=.*may name only fields of Thing"),
+        ({"docstring": "Look at it."}, {}, WHERE + r"its docstring needs .* under `Args:`, .*\['name'\]"),
+        ({"docstring": None}, {}, WHERE + "its docstring needs a first line"),
+        ({"name": None}, {}, "parameter 'name' has no type annotation"),
     ],
-    ids=lambda value: value.__name__ if callable(value) else None,
 )
-def test_an_incomplete_tool_is_refused(function, spec, complaint):
+def test_an_incomplete_tool_is_refused(changes, spec, complaint):
     before = (dict(APIS), dict(TOOLS), dict(TABLES))
     with pytest.raises(RodsError, match=complaint):
-        register(toy(function(), **spec))
+        register(toy(look(**changes), **spec))
     assert (dict(APIS), dict(TOOLS), dict(TABLES)) == before, "a refused API leaves nothing behind"
 
 
 def test_a_complete_toy_is_taken():
     """So that the refusals above are for the one thing that each of them leaves out."""
-    for function, spec in ((look(), {}), (look(), WRITE), (listing(), {"skill": "search", "rows": "the ~ {name}"})):
+    listing = (look(returned=list[Thing]), {"skill": "search", "rows": "the ~ {name}"})
+    for function, spec in ((look(), {}), (look(), WRITE), listing):
         register(toy(function, **spec))
         assert TOOLS["look_at_toy"].api is APIS["toy"]
         unregister("toy")

@@ -117,22 +117,17 @@ def test_a_list_depends_on_what_left_it(story):
     )
     vouchers = Call("list_vouchers", {"customer_id": story.customer.id})
     use = Call("apply_voucher", {"order_id": story.order.id, "voucher_id": voucher.id})
-    task = story.task(
-        (HELLO, [story.find, story.list, Call(vouchers.tool, vouchers.arguments, False), use]), ("Vouchers?", [vouchers])
-    )
+    before = Call(vouchers.tool, vouchers.arguments, False)
+    task = story.task((HELLO, [story.find, story.list, before, use]), ("Vouchers?", [vouchers]))
     assert voucher.id not in task.gold.steps[4].text
     assert edges_of(task)[3, 4] == "state"
 
 
 def test_calls_that_share_nothing_have_no_edge(story):
     other = Call("find_customer", {"name": story.other.name})
-    task = story.task(("Find {s.customer.name} and {s.other.name}.", [Call(*_args(story.find)), other]))
+    task = story.task(("Find {s.customer.name} and {s.other.name}.", [_spoken(story.find), other]))
     assert edges_of(task) == {}
     assert task.profile.depth == 1
-
-
-def _args(call: Call):
-    return call.tool, call.arguments, True
 
 
 def test_the_first_result_that_holds_a_value_is_its_source(story):
@@ -236,7 +231,7 @@ def variants_that_differ(story: Story) -> dict[str, Task]:
     return {
         "turn": story.task(("Hi, {s.customer.name} here.", [story.find]), (HELLO, [story.list, story.cancel]), refund),
         "turn of one call": story.task((HELLO, [story.find, story.list, story.cancel, story.refund])),
-        "skill": story.task((HELLO, [story.find, story.list, story.cancel]), ("Two.", [_change_of_another(story)])),
+        "skill": story.task((HELLO, [story.find, story.list, story.cancel]), ("Two.", [_vouchers(story)])),
         "spoken": story.task((HELLO, [story.find, _spoken(story.list), story.cancel]), refund),
         "kind of task": story.task((text, [story.find, story.list, story.cancel]), refund, kind="long_context"),
         "number of calls": story.task((HELLO, [story.find, story.list, story.change, story.cancel]), refund),
@@ -248,7 +243,7 @@ def _spoken(call: Call) -> Call:
     return Call(call.tool, call.arguments, True)
 
 
-def _change_of_another(story: Story) -> Call:
+def _vouchers(story: Story) -> Call:
     return Call("list_vouchers", {"customer_id": story.customer.id})
 
 

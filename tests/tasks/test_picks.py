@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated, ClassVar
+
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rods_env.apis.api import Record
+from rods_env.apis.kinds import City, Date, Ref, Subject
 from rods_env.apis.registry import TOOLS, fields_of
-from rods_env.apis.shop import Order, Product, Review
+from rods_env.apis.shop import Order, Product
 from rods_env.tasks.picks import picked, picks
 from rods_env.tasks.text import say
 
@@ -66,13 +70,34 @@ def test_rows_that_are_alike_cannot_be_told_apart():
     assert picked(rows, "only") == rows
 
 
+class Parcel(Record, frozen=True):
+    """Something on its way."""
+
+    PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
+        "city": "~ to {}",
+        "title": "{}",
+        "due": "~ that is due on {}",
+        "weight": ("lightest ~", "heaviest ~"),
+    }
+
+    id: Annotated[str, Ref("parcel")]
+    city: City
+    title: Subject
+    due: Date
+    weight: float
+
+
 def test_the_phrases_of_picks():
     rows = [
-        Review("rev_aaaaa", "pro_aaaaa", "kite", "Ana Ruiz", 2, "Fine."),
-        Review("rev_bbbbb", "pro_aaaaa", "kite", "Tom Becker", 5, "Fine."),
+        Parcel("par_aaaaa", "Oslo", "Lamp", "2026-05-04", 1.0),
+        Parcel("par_bbbbb", "Rome", "Lamp", "2027-05-04", 3.0),
+        Parcel("par_ccccc", "Rome", "Kite", "2026-05-04", 2.0),
     ]
-    assert dict(picks(rows, rows[0], "2026")) == {"is:author": "~ by Ana Ruiz", "min:rating": "worst ~"}
-    assert dict(picks(rows, rows[1], "2026")) == {"is:author": "~ by Tom Becker", "max:rating": "best ~"}
+    assert dict(picks(rows, rows[0], "2026")) == {"is:city": "~ to Oslo", "min:weight": "lightest ~"}
+    assert dict(picks(rows, rows[1], "2026")) == {
+        "is:due": "~ that is due on 4 May 2027", "max:weight": "heaviest ~"
+    }  # fmt: skip
+    assert dict(picks(rows, rows[2], "2026")) == {"is:title": '"Kite"'}
 
 
 def test_an_empty_value_is_no_name():
