@@ -419,7 +419,7 @@ def make_tasks(
     frozen: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Make the packaged sets, seeds and heldout, in this folder.")
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, metavar="N", help="As everywhere; 0 if not given.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, metavar="N", help="0 if not given.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Make new valid tasks, and save them."""

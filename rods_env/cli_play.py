@@ -48,7 +48,7 @@ class Screen:
     def line(self, text: Cell = "", *, style: str = "", indent: int = 0) -> None:
         """One paragraph; what is wrapped keeps the indentation."""
         if self.quiet:
-            self.console.print(str(text), soft_wrap=True)
+            print(text, file=self.console.file)
         else:
             self._print(Text(text, style) if isinstance(text, str) else text, indent)
 
@@ -78,7 +78,7 @@ class Screen:
         if self.quiet:
             for row in rows:
                 if row is not None:
-                    self.console.print("\t".join(str(cell).replace("\n", " ") for cell in row), soft_wrap=True)
+                    self.line("\t".join(" ".join(str(cell).split()) for cell in row))
             return
         fresh = [c.copy() if isinstance(c, Column) else c for c in columns]  # rich keeps the cells in them
         table = Table(*fresh, box=SIMPLE_HEAD if head else None, show_header=head, show_edge=False, pad_edge=False,

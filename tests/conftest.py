@@ -22,11 +22,13 @@ Reply = tuple[str, float, bool, bool, dict[str, Any]]
 
 # Lone surrogates are no Unicode text and outside the space; the environment must survive them all the same.
 NASTY = (
-    "", " ", "\x00", "\n" * 50, "a" * 20_000, "Grüße, señor", "好的。", "e\u0301\u0323", "👩‍👩‍👧‍👦", "\u202eabc\u2066", "\ufeff", "\ufffe",
-    "\U0010ffff", "\ud800", "\udfff</think>ok", "a\ud83d\ude00b", "\x1b[2J", "{", "[", "]]]", "<tool_call>", "</tool_call>",
-    "<tool_call>{}</tool_call>", "<tool_call>[]</tool_call>", "<tool_call></tool_call><tool_call>", "```json\n[", "</think>", "<think>",
-    '<tool_call>{"name": "\\ud800", "arguments": {"\\udc00": "\\ud800"}}</tool_call>', "[find_me(name='\\ud800')]",
-    '<tool_call>{"name": "好的", "arguments": {"名": "\u0000"}}</tool_call>', "[ﬁnd_customer(name='x')]", '[{"name": "\x00", "arguments": {}}]',
+    "", " ", "\x00", "\n" * 50, "a" * 20_000, "Grüße, señor", "好的。", "e\u0301\u0323", "👩‍👩‍👧‍👦",
+    "\u202eabc\u2066", "\ufeff", "\ufffe", "\U0010ffff", "\ud800", "\udfff</think>ok", "a\ud83d\ude00b", "\x1b[2J",
+    "{", "[", "]]]", "<tool_call>", "</tool_call>", "<tool_call>{}</tool_call>", "<tool_call>[]</tool_call>",
+    "<tool_call></tool_call><tool_call>", "```json\n[", "</think>", "<think>", "[find_me(name='\\ud800')]",
+    '<tool_call>{"name": "\\ud800", "arguments": {"\\udc00": "\\ud800"}}</tool_call>',
+    '<tool_call>{"name": "好的", "arguments": {"名": "\u0000"}}</tool_call>', "[ﬁnd_customer(name='x')]",
+    '[{"name": "\x00", "arguments": {}}]',
     '\ud800</think><tool_call>{"name": "nothing", "arguments": {}}</tool_call>',
 )  # fmt: skip
 
@@ -78,7 +80,9 @@ class Helpers:
         return msgspec.json.encode([task.id, world_to_data(world), list(transcript), *rest])
 
     @staticmethod
-    def episode(env: gym.Env[Any, Any], player: Player, steps: int = 200, **reset: Any) -> tuple[list[str], list[bytes]]:
+    def episode(
+        env: gym.Env[Any, Any], player: Player, steps: int = 200, **reset: Any
+    ) -> tuple[list[str], list[bytes]]:
         """The actions of an episode and, as JSON, what `reset` and each step returned."""
         obs, info = env.reset(**reset)
         tools, actions, replies = info["tools"], [], [as_json((obs, info))]

@@ -78,6 +78,9 @@ class Tool:
         self.record: type[Record] = typing.get_args(returned)[0] if self.many else returned
         signature = inspect.signature(function)
         given = [p for p in signature.parameters.values() if p.name != "self"]
+        untyped = [p.name for p in given if p.name not in hints]
+        if untyped or returned is None:
+            raise RodsError(f"tool {name!r} of API {api.NAME!r}: {untyped or 'its result'} has no type annotation.")
         self.params = tuple(_port(p.name, hints.get(p.name), p.default) for p in given)
         self.by_name = {p.name: p for p in self.params}
         self.description, self.param_docs = _docstring(function)
@@ -160,8 +163,15 @@ class Tool:
 
 
 def placeholders(text: str) -> set[str]:
-    """The names in braces in a phrase."""
-    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+    """The names in braces in a phrase.
+
+    Raises:
+        RodsError: for a brace without its partner.
+    """
+    try:
+        return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+    except ValueError as error:
+        raise RodsError(f"the phrase {text!r} has a brace without its partner: {error}.") from None
 
 
 _FIELDS_OF: dict[type[Record], tuple[Port, ...]] = {}
@@ -178,8 +188,6 @@ def fields_of(record: type[Record]) -> tuple[Port, ...]:
 
 
 def _port(name: str, annotation: Any, default: Any) -> Port:
-    if annotation is None:
-        raise RodsError(f"parameter {name!r} has no type annotation.")
     info = msgspec.inspect.type_info(annotation)
     extra: dict[str, Any] = {}
     if isinstance(info, msgspec.inspect.Metadata):
@@ -204,6 +212,12 @@ def _docstring(function: Any) -> tuple[str, dict[str, str]]:
 APIS: dict[str, type[Api]] = {}
 TOOLS: dict[str, Tool] = {}
 TABLES: dict[str, Table[Any]] = {}
+_CHANGES: list[str] = []
+
+
+def generation() -> int:
+    """A number that changes with every `register` and `unregister`, for what is kept about registered tools."""
+    return len(_CHANGES)
 
 
 def register(api: type[Api]) -> type[Api]:
@@ -220,6 +234,7 @@ def register(api: type[Api]) -> type[Api]:
         raise RodsError(f"API {api.NAME!r}: tool names must be new and at least one; taken: {taken}.")
     APIS[api.NAME] = api
     TOOLS.update(tools)
+    _CHANGES.append(api.NAME)
     TABLES.update({f"{api.NAME}.{name}": table for name, table in tables_of(api).items()})
     return api
 
@@ -227,6 +242,7 @@ def register(api: type[Api]) -> type[Api]:
 def unregister(name: str) -> None:
     """Forgets an API (for tests that add one)."""
     api = APIS.pop(name)
+    _CHANGES.append(name)
     for tool in [t for t in TOOLS.values() if t.api is api]:
         del TOOLS[tool.name]
     for table in tables_of(api):

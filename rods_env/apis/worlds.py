@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import immutables
 import msgspec
@@ -91,22 +91,29 @@ def _populated(api: type[Api], draw: Draw, cast: Cast, today: str, size: int) ->
     return {f"{api.NAME}.{name}": immutables.Map(by_type[table.record]) for name, table in tables.items()}
 
 
-def world_to_data(world: World) -> dict[str, Any]:
-    """The world as JSON-able data: tables in name order, rows in id order, so that equal worlds give equal bytes."""
+class WorldData(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A world as JSON has it: the clock, and rows by table."""
+
+    now: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}$")]
+    tables: dict[str, list[dict[str, Any]]]
+
+
+def world_to_data(world: World) -> WorldData:
+    """The world as plain data: tables in name order, rows in id order, so that equal worlds give equal bytes."""
     tables = {
         name: [msgspec.to_builtins(rows[key]) for key in sorted(rows)] for name, rows in sorted(world.tables.items())
     }
-    return {"now": world.now, "tables": tables}
+    return WorldData(world.now, tables)
 
 
-def world_from_data(data: dict[str, Any]) -> World:
+def world_from_data(data: WorldData) -> World:
     """The world that `world_to_data` wrote.
 
     Raises:
         RodsError: for a table that no registered API declares, or a row that does not fit its type.
     """
     tables: dict[str, Any] = {}
-    for name, rows in data["tables"].items():
+    for name, rows in data.tables.items():
         if name not in TABLES:
             raise RodsError(f"unknown table {name!r}; the registered APIs are: {', '.join(APIS)}.")
         try:
@@ -115,7 +122,7 @@ def world_from_data(data: dict[str, Any]) -> World:
         except msgspec.ValidationError as error:
             raise RodsError(f"table {name!r}: {error}") from None
         tables[name] = immutables.Map({row.id: row for row in records})
-    return World(data["now"], immutables.Map(tables))
+    return World(data.now, immutables.Map(tables))
 
 
 def literal(draw: Draw, port: Port, today: str, cast: Cast) -> Any:

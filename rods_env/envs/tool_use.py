@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 
 from rods_env.apis.api import World
-from rods_env.apis.registry import TOOLS, Services, Tool, check_apis
+from rods_env.apis.registry import TOOLS, Services, Tool, check_apis, generation
 from rods_env.envs.calls import FORMATS, CallError, ParsedCall, describe_format, parse_calls
 from rods_env.envs.grading import failed_checks
 from rods_env.envs.spaces import UnicodeText
@@ -450,12 +450,12 @@ def _tasks(tasks: str | os.PathLike[str] | Sequence[Task], apis: Sequence[str] |
     return found
 
 
-_OFFERED: dict[tuple[tuple[str, ...], tuple[str, ...]], dict[str, Tool]] = {}
+_OFFERED: dict[tuple[int, tuple[str, ...], tuple[str, ...]], dict[str, Tool]] = {}
 
 
 def _offered(task: Task, turn: int) -> dict[str, Tool]:
     """The tools offered in a turn, by name; the same dictionary for tasks that offer the same."""
-    key = (task.apis, tuple(name for later in task.turns[turn + 1 :] for name in later.adds))
+    key = (generation(), task.apis, tuple(name for later in task.turns[turn + 1 :] for name in later.adds))
     if key not in _OFFERED:
         _OFFERED[key] = {name: TOOLS[name] for name in offered_tools(task, turn)}
     return _OFFERED[key]

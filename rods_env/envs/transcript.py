@@ -39,10 +39,10 @@ class Transcript(Sequence[Message]):
         at = self
         while at._list is None:
             if isinstance(at._news, tuple):
-                for _, text in at._news[1]:
+                for _, text in reversed(at._news[1]):
                     yield text
             at = at._before  # type: ignore[assignment]  # set wherever _list is not
-        for message in at._list:
+        for message in reversed(at._list):
             if message["role"] == "tool":
                 yield message["content"]
 

@@ -168,6 +168,7 @@ class _Set:
         self.texts.add(text)
         self.tasks.append(task)
         self.used.update({call.tool for call in task.calls})
+        self.one_api += _one_api(task)
         return True
 
     def rare(self) -> frozenset[str]:
@@ -197,11 +198,9 @@ class _Set:
                 continue
             if tries < _TRIES and task.profile.depth != depth:
                 continue
-            one_api = _one_api(task)
-            if one_api and tries < _TRIES // 10 and self.one_api > _ONE_API * len(self.tasks):
+            if tries < _TRIES // 10 and self.one_api > _ONE_API * len(self.tasks) and _one_api(task):
                 continue
             if self.add(task):
-                self.one_api += one_api
                 return
         raise SynthesisError(f"no {kind} task of {turns} turns and depth {depth} was found.", reason="quotas")
 
@@ -259,7 +258,8 @@ def make_frozen(seed: int = SEED, *, progress: Progress = lambda _: None) -> tup
     for kind, n in QUOTAS.items():
         left = n - sum(task.kind == kind for task in heldout.tasks)
         heldout.fill(kind, left, lambda task: task.profile not in known, progress)
-    return seeds.tasks, heldout.tasks
+    # In random order, so that the first tasks of a set are like the others.
+    return source.draw.shuffled(seeds.tasks), source.draw.shuffled(heldout.tasks)
 
 
 def _same_shape(parent: Task, source: TaskSource) -> Iterator[Task]:

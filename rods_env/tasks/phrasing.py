@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from rods_env.apis.draw import Draw
 from rods_env.apis.lexicon import Cast
 from rods_env.apis.registry import Port, fields_of
@@ -28,7 +30,7 @@ _REQUESTS = (
 )  # fmt: skip
 _OPENERS = ("", "", "", "Thanks. ", "Great. ", "Good. ", "All right. ", "Thank you. ", "Okay. ", "Perfect. ")
 _LINKS = ("After that, please {}.", "Then {}, please.", "And please {}.", "Also {}, please.", "Then please {}.")
-_TOPICS = ("Something else. ", "One more thing. ", "On another matter: ", "There is something else. ")
+_TOPICS = ("Something else. ", "One more thing. ", "Now something different. ", "There is something else. ")
 _OF_ME = re.compile(r"the ([\w -]+) of $")
 _ONE_MANY = re.compile(r"\b1 (piece|star|night|year|minute|day|place)s\b")
 _A_VOWEL = re.compile(r"\b([Aa]) (?=(?!uni|use|one|eu)[aeiou])")
@@ -79,8 +81,8 @@ class Narrator:
             topic = turn > 0 and self._new_topic(turn)
             clauses = [self._clause(i) for i, p in enumerate(self.placed) if p.turn == turn and p.spoken]
             opener = self.draw.choice(_TOPICS if topic else _OPENERS) if turn else ""
-            text = _A_VOWEL.sub(r"\1n ", _ONE_MANY.sub(r"1 \1", opener + self._sentences(clauses)))
-            found.append((text, tuple(self.mentions)))
+            mentions = tuple(msgspec.structs.replace(m, text=_polished(m.text)) for m in self.mentions)
+            found.append((_polished(opener + self._sentences(clauses)), mentions))
         if self.introduced:
             found[0] = (self.draw.choice(_GREETINGS).format(self.user.name) + found[0][0], found[0][1])
         for text, _ in found:
@@ -157,7 +159,7 @@ class Narrator:
             return self._entity(index, port, source)
         field = next(f for f in fields_of(type(row)) if f.name == source.field)
         if _id(row):
-            if row.id in self.known and self.focus == row.id and not type(row).CALLED:
+            if self.focus == row.id and not type(row).CALLED and field.kind != "date":
                 return f"its {field.label}"
             owner = self._entity(index, port, source)
             if owner == "me":
@@ -241,7 +243,7 @@ class Narrator:
         if source.call in self.told and parent.spoken:
             if pick == "only":
                 text = f"that {noun}"
-            elif self.last_list == source.call and "~" in phrase:
+            elif self.last_list == source.call and self.focus is None and "~" in phrase:
                 text = "the " + phrase.replace("~", "one")
             else:
                 if [n for i, p in enumerate(self.placed) if i in self.told and p.tool.many and i > source.call
@@ -270,6 +272,11 @@ class Narrator:
 def _said_values(placed: Placed) -> list[tuple[str, Any]]:
     """The values of a call that the text gives, with their kinds."""
     return [(placed.tool.by_name[n].kind, v) for n, v in placed.arguments.items() if n not in placed.sources]
+
+
+def _polished(text: str) -> str:
+    """Articles and plurals that depend on what was filled in: "an insurance folder", "1 star"."""
+    return _A_VOWEL.sub(r"\1n ", _ONE_MANY.sub(r"1 \1", text))
 
 
 def _id(row: Any) -> str:

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import os
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from importlib.resources import files
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from rods_env.apis.api import World
-from rods_env.apis.worlds import world_from_data, world_to_data
+from rods_env.apis.registry import TABLES
+from rods_env.apis.worlds import WorldData, world_from_data, world_to_data
 from rods_env.errors import RodsError
 
 if TYPE_CHECKING:
@@ -135,7 +137,8 @@ class Task(msgspec.Struct, frozen=True, dict=True, eq=False):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Task):
             return NotImplemented
-        return self.kind == other.kind and self.turns == other.turns and self.world == other.world
+        same = self.kind == other.kind and self.apis == other.apis and self.turns == other.turns
+        return same and self.world == other.world
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -174,7 +177,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
     kind: Kind
     apis: tuple[str, ...]
     turns: tuple[Turn, ...]
-    world: dict[str, Any]
+    world: WorldData
     parent: str | None = None
 
 
@@ -186,7 +189,11 @@ def task_from_json(line: bytes | str) -> Task:
     """
     try:
         data = msgspec.json.decode(line, type=_Line)
-        return Task(data.id, data.kind, data.apis, data.turns, world_from_data(data.world), data.parent)
+        world = world_from_data(data.world)
+        lacking = [name for name in TABLES if name.partition(".")[0] in data.apis and name not in world.tables]
+        if lacking:
+            raise RodsError(f"not a task: the world lacks the table {lacking[0]!r} of one of its APIs.")
+        return Task(data.id, data.kind, data.apis, data.turns, world, data.parent)
     except (msgspec.MsgspecError, KeyError, TypeError, UnicodeError) as error:
         raise RodsError(f"not a task: {error}") from None
 
@@ -208,7 +215,7 @@ def _read(name: str | os.PathLike[str]) -> Iterator[Task]:
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             lines = file.read().splitlines()
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise RodsError(f"{text}: cannot be read: {error}.") from None
     for number, line in enumerate(lines, 1):
         if line.strip():
@@ -244,6 +251,9 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)  # mkstemp gives 0600, which others could not read
         os.replace(temporary, target)
+    except OSError as error:
+        os.unlink(temporary)
+        raise RodsError(f"cannot write {target}: {error.strerror}.") from None
     except BaseException:
         os.unlink(temporary)
         raise

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from rods_env.apis.registry import Port
 
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
            "November", "December")  # fmt: skip
+_OTHER_YEAR = re.compile(rf"\b\d{{1,2}} (?:{'|'.join(_MONTHS)}) \d{{4}}\b")
 
 
 def say(port: Port, value: Any, year: str) -> str:
@@ -47,16 +49,32 @@ def spoken_forms(port: Port, value: Any, year: str) -> tuple[str, ...]:
 
 
 def stands_in(form: str, text: str) -> bool:
-    """Whether `form` occurs in `text` as whole words."""
+    """Whether `form` occurs in `text` as whole words. A number is whole with its decimals: "45.50" does not hold 50."""
+    if not form:
+        return False
     at = text.find(form)
     while at >= 0:
-        before, after = text[at - 1 : at], text[at + len(form) : at + len(form) + 1]
-        if not (before.isalnum() and form[0].isalnum()) and not (after.isalnum() and form[-1].isalnum()):
+        end = at + len(form)
+        if not _glued(text[at - 1 : at], form[0], text[at - 2 : at - 1]) and not _glued(
+            text[end : end + 1], form[-1], text[end + 1 : end + 2]
+        ):
             return True
         at = text.find(form, at + 1)
     return False
 
 
+def _glued(neighbour: str, edge: str, beyond: str) -> bool:
+    """Whether the character beside a form belongs to the same word or number."""
+    if neighbour.isalnum():
+        return edge.isalnum()
+    return edge.isdigit() and neighbour in (".", ",", ":") and beyond.isdigit()
+
+
 def is_said(port: Port, value: Any, text: str, year: str) -> bool:
     """Whether the text gives the value in one of its spoken forms."""
+    if port.kind == "date":
+        said, written = spoken_forms(port, value, year)
+        if value[:4] == year:  # "4 May 2027" says another day than "4 May"
+            text = _OTHER_YEAR.sub("", text)
+        return stands_in(said, text) or stands_in(written, text)
     return any(stands_in(form, text) for form in spoken_forms(port, value, year))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import msgspec
+
 from rods_env.apis.draw import Draw
 from rods_env.apis.registry import TOOLS, Port
 from rods_env.errors import SynthesisError
@@ -50,12 +52,15 @@ def _candidates(task: Task) -> Iterator[int]:
             yield t
 
 
-def _insert(task: Task, kind: Kind, at: int, asked: str, supplied: str, adds: tuple[str, ...]) -> Task:
+def _insert(
+    task: Task, kind: Kind, at: int, asked: str, supplied: str, adds: tuple[str, ...], open_: tuple[str, str] = ("", "")
+) -> Task:
     old = task.turns[at]
+    mentions = tuple(msgspec.structs.replace(m, text=m.text.replace(*open_)) if open_[0] else m for m in old.mentions)
     turns = (
         *task.turns[:at],
-        Turn(asked, mentions=()),
-        Turn(supplied, old.calls, adds, old.mentions),
+        Turn(asked),
+        Turn(supplied, old.calls, adds, mentions),
         *task.turns[at + 1 :],
     )
     return make_task(kind, task.apis, turns, task.world, task.parent)
@@ -96,10 +101,11 @@ def missing_parameter(task: Task, draw: Draw) -> Task:
                     continue  # "look someone up" is no wish that anybody has
                 if source_of(port, value, steps[: first + offset]) is not None:
                     continue
-                asked = _left_open(message, port, say(port, value, year))
+                said = say(port, value, year)
+                asked = _left_open(message, port, said)
                 if asked:
-                    supplied = draw.choice(_OPEN[port.kind][1]).format(say(port, value, year))
-                    return _insert(task, "missing_parameter", t, asked, supplied, ())
+                    supplied = draw.choice(_OPEN[port.kind][1]).format(said)
+                    return _insert(task, "missing_parameter", t, asked, supplied, (), (said, _OPEN[port.kind][0]))
     raise SynthesisError("no value can be left out.", reason="transform")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from rods_env.apis.registry import APIS, TOOLS, tools_of
+from rods_env.apis.registry import APIS, TABLES, TOOLS, tools_of
 from rods_env.errors import RodsError
 from rods_env.tasks.graph import source_of
 from rods_env.tasks.picks import picked
@@ -16,6 +16,7 @@ from rods_env.tasks.text import is_said
 MAX_STRING = 200
 MAX_LIST = 5
 
+_WORDS = re.compile(r"\w+")
 _ID = re.compile(r"\b[a-z]{2,4}_[a-z0-9]{5}\b")
 
 
@@ -35,6 +36,7 @@ def validate(task: Task, pool: Collection[Task] = ()) -> list[str]:
         return [f"The gold calls do not replay: {error}"]
     broken += _idle(task, gold)
     broken += _arguments(task, gold)
+    broken += _asking(task, gold)
     broken += _mentions(task, gold)
     broken += _offers(task)
     broken += _text(task)
@@ -57,9 +59,16 @@ def _structure(task: Task) -> Iterator[str]:
     unknown = [name for name in task.apis if name not in APIS]
     if unknown or not task.apis:
         yield f"The APIs must be registered ones; unknown: {unknown}."
+    for name in task.apis:
+        lacking = [t for t in TABLES if t.startswith(f"{name}.") and t not in task.world.tables]
+        if lacking:
+            yield f"The world lacks the table {lacking[0]!r} of an API of the task."
     for number, turn in enumerate(task.turns, 1):
         if not turn.message.strip():
             yield f"Turn {number} has no message."
+        unneeded = sorted(set(turn.adds) - {call.tool for call in turn.calls})
+        if unneeded:
+            yield f"Turn {number} adds the tool {unneeded[0]!r}, which none of its calls needs."
     empty = [t for t, turn in enumerate(task.turns) if not turn.calls]
     missing = task.kind in ("missing_function", "missing_parameter")
     if len(empty) != missing:
@@ -112,13 +121,33 @@ def _arguments(task: Task, gold: Gold) -> Iterator[str]:
             index += 1
 
 
+def _asking(task: Task, gold: Gold) -> Iterator[str]:
+    """In the turn of asking, a value that the next turn's calls need must be missing, or a tool."""
+    if task.kind != "missing_parameter":
+        return
+    at = next(t for t, turn in enumerate(task.turns) if not turn.calls)
+    text, year = "\n".join(turn.message for turn in task.turns[: at + 1]), task.world.now[:4]
+    for index, call in enumerate(task.calls):
+        if task.turn_of_call[index] == at + 1:
+            by_name = gold.steps[index].tool.by_name
+            for name, value in call.arguments.items():
+                known = source_of(by_name[name], value, gold.steps[:index]) is not None
+                if not known and not is_said(by_name[name], value, text, year):
+                    return
+    yield f"Turn {at + 1}: nothing is missing in it, and yet it has no gold calls."
+
+
 def _mentions(task: Task, gold: Gold) -> Iterator[str]:
     """What the text refers to must be exactly one row of the result it is in, or have been mentioned before."""
     known: set[str] = set()
+    text = ""
     shown = 0  # spoken calls whose results the story has shown
     for number, turn in enumerate(task.turns, 1):
+        text += turn.message + "\n"
         for mention in turn.mentions:
             where = f"Turn {number}, {mention.text!r}"
+            if mention.text not in text:
+                yield f"{where}: does not stand in the text."
             if not 0 <= mention.source < mention.call < len(task.calls):
                 yield f"{where}: refers to a call that does not come before it."
                 return
@@ -152,11 +181,11 @@ def _offers(task: Task) -> Iterator[str]:
 
 def _text(task: Task) -> Iterator[str]:
     """What nobody would say: ids, names of tools, unfilled phrases."""
-    words = {name for name in TOOLS if "_" in name}
+    names = {name for name in TOOLS if "_" in name}
     for number, turn in enumerate(task.turns, 1):
         if _ID.search(turn.message):
             yield f"Turn {number}: the text holds an id, which a person would not know."
         if any(c in turn.message for c in "{}~") or "  " in turn.message:
             yield f"Turn {number}: the text holds an unfilled phrase."
-        if words.intersection(turn.message.replace(".", " ").split()):
+        if names.intersection(_WORDS.findall(turn.message)):
             yield f"Turn {number}: the text names a tool."

@@ -17,7 +17,7 @@ from rods_env.apis.draw import Draw
 from rods_env.apis.kinds import Amount, PersonName, Ref
 from rods_env.apis.lexicon import CITIES, Cast
 from rods_env.apis.registry import APIS, TABLES, TOOLS, Services, check_apis, placeholders, tools_of
-from rods_env.apis.worlds import WorldStock, draw_world, literal, world_from_data, world_to_data
+from rods_env.apis.worlds import WorldData, WorldStock, draw_world, literal, world_from_data, world_to_data
 from rods_env.errors import RodsError, ToolError
 
 PROPERTY = settings(deadline=None, derandomize=True, max_examples=60)
@@ -344,8 +344,8 @@ def test_worlds_from_bad_data_say_what_is_wrong():
     world, _ = shop_world()
     data = world_to_data(world)
     with pytest.raises(RodsError, match=r"unknown table 'shop.unicorns'.*shop"):
-        world_from_data({"now": world.now, "tables": {"shop.unicorns": []}})
-    broken = dict(data, tables={**data["tables"], "shop.orders": [{"id": "ord_aaaaa"}]})
+        world_from_data(WorldData(world.now, {"shop.unicorns": []}))
+    broken = WorldData(world.now, {**data.tables, "shop.orders": [{"id": "ord_aaaaa"}]})
     with pytest.raises(RodsError, match=r"table 'shop.orders'"):
         world_from_data(broken)
 

@@ -11,7 +11,7 @@ from rods_env.apis.api import READ_SKILLS, World
 from rods_env.apis.draw import Draw
 from rods_env.apis.lexicon import Cast
 from rods_env.apis.registry import APIS, TOOLS, Port, Services, Tool, fields_of, placeholders, tools_of
-from rods_env.apis.worlds import draw_world, literal, world_from_data, world_to_data
+from rods_env.apis.worlds import WorldData, draw_world, literal, world_from_data, world_to_data
 from rods_env.errors import ToolError
 
 EVERY_TOOL = pytest.mark.parametrize("name", list(TOOLS))
@@ -123,7 +123,7 @@ def test_worlds_survive_json_and_are_reproducible(api):
         again, _ = draw_world(Draw(np.random.default_rng(seed)), [api])
         assert world == again
         text = msgspec.json.encode(world_to_data(world))
-        back = world_from_data(msgspec.json.decode(text))
+        back = world_from_data(msgspec.json.decode(text, type=WorldData))
         assert back == world and msgspec.json.encode(world_to_data(back)) == text
         assert all(len(rows) <= 60 for rows in world.tables.values())
 

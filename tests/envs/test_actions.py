@@ -14,15 +14,19 @@ from rods_env.envs.tool_use import ToolUseEnv
 
 def errors_of(story):
     good = {"customer_id": story.customer.id}
-    yield from ("<tool_call>", "<tool_call>{}</tool_call>", '<tool_call>{"name": "list_orders", "arguments": {"customer_id": "x"}',
-                "[list_orders(", "[list_orders('x')]", '[{"name": "list_orders"}]', "<tool_cal>list_orders</tool_cal>", "\ud800[f(x=1)]",
-                "x" * 100_001)  # fmt: skip
-    for arguments in ({}, {"customer_id": 5}, {"customer_id": None}, {**good, "limit": 3}, {"customer": "x"}, {"customer_id": ["x"]},
-                      {"customer_id": "cus_nobdy"}, {"customer_id": ""}, {"customer_id": "\x00"}):  # fmt: skip
+    yield from (
+        "<tool_call>", "<tool_call>{}</tool_call>", '<tool_call>{"name": "list_orders", "arguments": {"a": "x"}',
+        "[list_orders(", "[list_orders('x')]", '[{"name": "list_orders"}]', "<tool_cal>list_orders</tool_cal>",
+        "\ud800[f(x=1)]", "x" * 100_001,
+    )  # fmt: skip
+    for arguments in (
+        {}, {"customer_id": 5}, {"customer_id": None}, {**good, "limit": 3}, {"customer": "x"}, {"customer_id": ["x"]},
+        {"customer_id": "cus_nobdy"}, {"customer_id": ""}, {"customer_id": "\x00"},
+    ):  # fmt: skip
         yield write_calls([("list_orders", arguments)])
     yield write_calls([("place_order", {**story.order.arguments, "quantity": 0})])
     yield write_calls([("place_order", {**story.order.arguments, "quantity": "2"})])
-    for name in ("", "list_order", "LIST_ORDERS", "list_orders ", "book_flight", "__init__", "shop.list_orders", "ﬁnd", "x" * 5000):
+    for name in ("", "list_order", "LIST_ORDERS", "list_orders ", "book_flight", "shop.list_orders", "é" * 99):
         yield write_calls([(name, good)])
 
 
@@ -33,11 +37,13 @@ def test_what_is_wrong_is_an_error_that_the_policy_sees(story, play):
         env = story.env([story.order], [story.review])
         obs, reward, terminated, truncated, info = env.step(action)
         error = msgspec.json.decode(obs)
-        assert list(error) == ["error"] and len(error["error"]) > 15, action
+        assert list(error) == ["error"], action
+        assert len(error["error"]) > 15, action
         assert env.world is story.world
         assert (info["attempts_left"], info["error"], info["closed_by"], info["turn"]) == (9, True, None, 0), action
         assert (reward, terminated, truncated) == (0.0, False, False)
-        assert info["messages"][-1]["content"] == obs and info["messages"][-1]["role"] == "tool"
+        assert info["messages"][-1]["content"] == obs
+        assert info["messages"][-1]["role"] == "tool"
         assert (play.say(env, story.order)[1], play.say(env)[1]) == (0, 0.5), "the turn can still be passed"
         count += 1
     assert count > 25
@@ -46,7 +52,8 @@ def test_what_is_wrong_is_an_error_that_the_policy_sees(story, play):
 def test_an_unknown_tool_with_a_similar_name_is_pointed_out_and_not_run(story):
     env = story.env([story.order])
     obs, *_ = env.step(write_calls([("place_ordr", story.order.arguments)]))
-    assert "Did you mean place_order?" in obs and env.world is story.world
+    assert "Did you mean place_order?" in obs
+    assert env.world is story.world
 
 
 def test_what_stands_before_the_end_of_thinking_is_kept_as_valid_text(story, play):
@@ -58,8 +65,8 @@ def test_what_stands_before_the_end_of_thinking_is_kept_as_valid_text(story, pla
 
 
 EDGES = {
-    "str": ("", "\x00", "9999-12-31", "0001-01-01", "2026-02-30", "2026-13-45", "２０２６-０１-０１", "٢٠٢٦-٠١-٠١", "2026-01-01\n", "23:59",
-            "١٠:٠٠", "10:00\n", "a@b", "\n@x", "/..", "ß" * 3000),
+    "str": ("", "\x00", "9999-12-31", "0001-01-01", "2026-02-30", "2026-13-45", "２０２６-０１-０１", "٢٠٢٦-٠١-٠١",
+            "2026-01-01\n", "23:59", "١٠:٠٠", "10:00\n", "a@b", "\n@x", "/..", "ß" * 3000),
     "int": (0, -1, 1, 5, 99, 2**31, 2**63 - 1, 2**63, 2**64, -(2**63), 10**30, 1e300, 1e18, 3.0),
     "float": (0, -1, 5e-324, 1e-9, 0.1, 25, 1e16, 1e308, 1.7976931348623157e308, 2**70, 10**30),
 }  # fmt: skip

@@ -26,7 +26,8 @@ def test_tasks_as_list_path_and_name(seeds, tmp_path):
 def test_apis_keep_tasks_that_need_no_other(seeds):
     env = ToolUseEnv(tasks=seeds, apis=["mail", "shop"])
     assert env.tasks == [task for task in seeds if set(task.apis) <= {"shop", "mail"}]
-    assert {api for task in env.tasks for api in task.apis} == {"shop", "mail"} and len(env.tasks) < len(seeds)
+    assert {api for task in env.tasks for api in task.apis} == {"shop", "mail"}
+    assert len(env.tasks) < len(seeds)
 
 
 def test_distractors_are_offered_and_do_not_spoil_the_task(seeds, play):
@@ -37,11 +38,13 @@ def test_distractors_are_offered_and_do_not_spoil_the_task(seeds, play):
         _, info = env.reset(options={"task": index})
         withheld = sum(len(turn.adds) for turn in task.turns[1:])
         assert len(info["tools"]) == len(TOOLS) - withheld
-        assert info["task_id"] == task.id and env.task.turns == task.turns
+        assert info["task_id"] == task.id
+        assert env.task.turns == task.turns
         again.reset(options={"task": index})
-        assert env.world == again.world and env.world != task.world
+        assert env.world == again.world
+        assert env.world != task.world
         assert play.oracle(env, options={"task": index})[0] == 1.0
-    extra = next(name for name, tool in TOOLS.items() if tool.api.NAME not in tasks[0].apis and tool.reads and tool.params)
+    extra = next(name for name, tool in TOOLS.items() if tool.api.NAME not in tasks[0].apis and tool.params)
     env.reset(options={"task": 0})
     assert "There is no tool" not in env.step(write_calls([(extra, {})]))[0]
 
@@ -68,19 +71,23 @@ def test_every_format_works_and_the_others_are_refused(style, seeds, play, story
     for other in STYLES:
         env = story.env([story.order], call_format=style)
         obs, *_, info = env.step(write_calls([(story.order.tool, story.order.arguments)], other))
-        assert info["error"] == (other != style) and (env.world is story.world) == (other != style)
-        assert info["closed_by"] is None and (other == style or "Expected" in obs)
+        assert info["error"] == (other != style)
+        assert (env.world is story.world) == (other != style)
+        assert info["closed_by"] is None
+        assert (other == style or "Expected" in obs)
     anyhow = story.env([story.order] * 3)
     for other in STYLES:
         assert not anyhow.step(write_calls([(story.order.tool, story.order.arguments)], other))[4]["error"]
 
 
 WRONG = [
-    ({"tasks": "nope"}, "nope"), ({"tasks": 5}, "5"), ({"tasks": None}, "None"), ({"tasks": ["seeds"]}, "seeds"), ({"tasks": []}, "none"),
-    ({"apis": ["shop", "nope"]}, "nope"), ({"apis": "shop"}, "'shop'"), ({"apis": 5}, "5"), ({"apis": []}, r"\[\]"),
+    ({"tasks": "nope"}, "nope"), ({"tasks": 5}, "5"), ({"tasks": None}, "None"), ({"tasks": ["seeds"]}, "seeds"),
+    ({"tasks": []}, "none"), ({"apis": ["shop", "nope"]}, "nope"), ({"apis": "shop"}, "'shop'"), ({"apis": 5}, "5"),
+    ({"apis": []}, r"\[\]"),
     ({"distractor_apis": ["nope"]}, "nope"), ({"distractor_apis": "shop"}, "'shop'"), ({"distractor_apis": 3}, "3"),
-    ({"call_format": "xml"}, "'xml'"), ({"call_format": None}, "None"), ({"attempts_per_turn": 0}, "0"), ({"attempts_per_turn": True}, "True"),
-    ({"max_steps": 1.5}, "1.5"), ({"max_steps": -1}, "-1"), ({"max_steps": "9"}, "'9'"), ({"stop_at_failed_turn": "yes"}, "'yes'"),
+    ({"call_format": "xml"}, "'xml'"), ({"call_format": None}, "None"), ({"attempts_per_turn": 0}, "0"),
+    ({"attempts_per_turn": True}, "True"), ({"max_steps": 1.5}, "1.5"), ({"max_steps": -1}, "-1"),
+    ({"max_steps": "9"}, "'9'"), ({"stop_at_failed_turn": "yes"}, "'yes'"),
     ({"refrain_credit": "never"}, "'never'"), ({"render_mode": "human"}, "'human'"),
 ]  # fmt: skip
 
@@ -105,7 +112,9 @@ def test_reset_chooses_the_task(seeds, story):
     mine = story.task([story.order])
     for wanted, task in ((3, seeds[3]), (-1, seeds[9]), (seeds[4].id, seeds[4]), (seeds[5], seeds[5]), (mine, mine)):
         message, info = env.reset(options={"task": wanted})
-        assert env.task == task and info["task_id"] == task.id and message == task.turns[0].message
+        assert env.task == task
+        assert info["task_id"] == task.id
+        assert message == task.turns[0].message
     env.reset(seed=1)
     drawn = env.task
     env.reset(seed=1, options={})

@@ -53,7 +53,8 @@ def test_plays_the_seeds_of_its_apis(name, seeds, made):
     wanted = ENVIRONMENTS[name][1].get("apis")
     assert isinstance(env.unwrapped, ToolUseEnv)
     assert env.unwrapped.tasks == [task for task in seeds if wanted is None or set(wanted) >= set(task.apis)]
-    assert len(env.unwrapped.tasks) >= 5 and check_apis(wanted or ()) == tuple(wanted or ())
+    assert len(env.unwrapped.tasks) >= 5
+    assert check_apis(wanted or ()) == tuple(wanted or ())
 
 
 @EVERY_ID
@@ -141,7 +142,9 @@ def test_agents_stay_in_the_spaces(name, agent, made):
             assert env.action_space.contains(action)
             obs, reward, terminated, truncated, info = env.step(action)
             assert env.observation_space.contains(obs)
-            assert isinstance(reward, float) and 0 <= reward <= 1 and 0 <= info["progress"] <= 1
+            assert isinstance(reward, float)
+            assert 0 <= reward <= 1
+            assert 0 <= info["progress"] <= 1
             tools, ended, steps = info.get("tools", tools), terminated or truncated, steps + 1
     assert steps >= 12
 
@@ -159,7 +162,8 @@ def test_nasty_unicode_stays_in_the_spaces(name, made, play):
         reply = env.step(action)
         assert env.observation_space.contains(reply[0])
         assert all(env.observation_space.contains(m["content"]) for m in reply[4]["messages"])
-        assert play.as_json(reply) and play.state(env)
+        assert play.as_json(reply)
+        assert play.state(env)
         ended = reply[2] or reply[3]
 
 
@@ -192,7 +196,8 @@ def test_snapshots_are_exact(name, made, play):
             target.restore(snapshot)
             assert play.state(target) == before
             assert play.replay(target, actions[start:]) == replies[start + 1 :]
-            assert play.state(target) == after and target.world == last.world
+            assert play.state(target) == after
+            assert target.world == last.world
         if last.termination is not None:
             ended += 1
             other.restore(last)
@@ -215,9 +220,8 @@ def _elsewhere(env, play, seed):
 
 
 @EVERY_ID
-def test_a_pickled_environment_goes_on_equally(name, made, play, seeds):
-    apis = ENVIRONMENTS[name][1].get("apis") or ("shop", "mail", "bank", "files", "travel", "calendar", "tickets", "fleet")
-    env = made(name, tasks=[task for task in seeds if set(task.apis) <= set(apis)][:6])
+def test_a_pickled_environment_goes_on_equally(name, made, play):
+    env = made(name, tasks=made(name).unwrapped.tasks[:6])
     for seed in range(4):
         actions, replies = play.episode(env, play.Player(seed), seed=seed)
         middle = len(actions) // 2
@@ -256,7 +260,8 @@ def test_close_and_steps_out_of_turn(name, made):
     for target in (env, env.unwrapped):
         with pytest.raises(ResetNeeded):
             target.step("Hello.")
-    assert env.reset()[0] and env.step("Hello.")
+    assert env.reset()[0]
+    assert env.step("Hello.")
     env.close()
     env.close()
 
@@ -282,13 +287,10 @@ def test_vectors_give_what_single_environments_give(name, mode, options, made, p
             assert vector.single_action_space.contains("Grüße 好的 👍")
             observations, rewards, terminated, truncated, infos = vector.step(tuple(actions))
             replies = [
-                (*env.reset()[:1], 0.0, False, False, {}) if over else env.step(action)
+                _reset(env) if over else env.step(action)
                 for env, over, action in zip(singles, ended, actions, strict=True)
             ]
-            now = [
-                (reply[0], reply[4]) if reply[4] else (reply[0], env.unwrapped._info() | {"tools": env.unwrapped._schemas()})
-                for env, reply in zip(singles, replies, strict=True)
-            ]
+            now = [(reply[0], reply[4]) for reply in replies]
             _same(observations, infos, now)
             assert rewards.tolist() == [reply[1] for reply in replies]
             assert terminated.tolist() == [reply[2] for reply in replies]
@@ -302,6 +304,11 @@ def test_vectors_give_what_single_environments_give(name, mode, options, made, p
         vector.close()
 
 
+def _reset(env):
+    obs, info = env.reset()
+    return obs, 0.0, False, False, info
+
+
 def _same(observations, infos, now):
     assert list(observations) == [obs for obs, _ in now]
     for i, (_, info) in enumerate(now):
@@ -310,7 +317,8 @@ def _same(observations, infos, now):
             if key == "turn_passed" and value is None:
                 assert not got  # Gymnasium's arrays of booleans hold no None; `closed_by` says whether a turn closed
             else:
-                assert infos[f"_{key}"][i] and (list(got) == list(value) if key == "messages" else got == value), key
+                assert infos[f"_{key}"][i], key
+                assert list(got) == list(value) if key == "messages" else got == value, key
 
 
 def test_shared_memory_is_refused_with_the_way_out(seeds):

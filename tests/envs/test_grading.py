@@ -1,4 +1,4 @@
-"""What passes a turn: `failed_checks` and `same_world`, without an environment around them."""
+"""What passes a turn: `failed_checks` and `World.same_as`, without an environment around them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from rods_env.apis.api import World
 from rods_env.apis.registry import TOOLS, Services
 from rods_env.apis.worlds import world_from_data, world_to_data
-from rods_env.envs.grading import failed_checks, same_world
+from rods_env.envs.grading import failed_checks
 
 
 def after(world, *calls):
@@ -57,42 +57,51 @@ def test_answers_are_those_of_spoken_reads_only(story):
     world, texts = after(story.world, story.read, story.quote, story.order)
     assert failed_checks(task, 0, world, texts[1:2], True) == ()
     assert failed_checks(task, 0, world, [texts[0], texts[2]], True) == ("answers",)
-    assert failed_checks(task, 0, world, [texts[1][:-1] + " }"], True) == ("answers",), "compared as the tool returned it"
+    spaced = texts[1][:-1] + " }"
+    assert failed_checks(task, 0, world, [spaced], True) == ("answers",), "compared as the tool returned it"
 
 
 def test_worlds_are_values(story):
     """Row 15: equal worlds are equal, also when no table is the same object."""
     copy = world_from_data(msgspec.json.decode(msgspec.json.encode(world_to_data(story.world))))
-    assert same_world(story.world, story.world) and same_world(copy, story.world) and same_world(story.world, copy)
+    assert story.world.same_as(story.world)
+    assert copy.same_as(story.world)
+    assert story.world.same_as(copy)
     there, _ = after(story.world, story.order, story.review)
     back, _ = after(story.world, story.review, story.order)
-    assert same_world(there, back) and same_world(after(copy, story.review, story.order)[0], there)
-    assert not same_world(there, story.world) and not same_world(story.world, there)
+    assert there.same_as(back)
+    assert after(copy, story.review, story.order)[0].same_as(there)
+    assert not there.same_as(story.world)
+    assert not story.world.same_as(there)
 
 
 def test_every_difference_counts(story):
     world = story.world
-    assert not same_world(World("2030-01-01T10:00", world.tables), world)
+    assert not World("2030-01-01T10:00", world.tables).same_as(world)
     fewer = World(world.now, world.tables.delete("bank.cards"))
-    assert not same_world(fewer, world) and not same_world(world, fewer)
+    assert not fewer.same_as(world)
+    assert not world.same_as(fewer)
     renamed = World(world.now, fewer.tables.set("bank.others", world.tables["bank.cards"]))
-    assert not same_world(renamed, world) and not same_world(world, renamed)
+    assert not renamed.same_as(world)
+    assert not world.same_as(renamed)
     checked = 0
     for name, rows in world.tables.items():
         for key in sorted(rows)[:2]:
             for changed in (rows.delete(key), rows.set("x", rows[key]), _nudged(rows, key)):
                 other = World(world.now, world.tables.set(name, changed))
-                assert not same_world(other, world) and not same_world(world, other)
+                assert not other.same_as(world)
+                assert not world.same_as(other)
                 checked += 1
     assert checked > 20
-    assert same_world(World(world.now, immutables.Map(dict(world.tables))), world)
+    assert World(world.now, immutables.Map(dict(world.tables))).same_as(world)
 
 
 def _nudged(rows, key):
     """The rows with one field of one row a little different."""
     row = rows[key]
     field, value = list(msgspec.to_builtins(row).items())[-1]
-    return rows.set(key, msgspec.structs.replace(row, **{field: value + 0.01 if isinstance(value, float) else f"{value}!"}))
+    other = value + 0.01 if isinstance(value, float) else f"{value}!"
+    return rows.set(key, msgspec.structs.replace(row, **{field: other}))
 
 
 @pytest.mark.parametrize("number", [25, 25.0])
@@ -100,8 +109,6 @@ def test_equal_numbers_are_equal(story, number):
     """Row 15."""
     rows = story.world.tables["bank.accounts"]
     key = sorted(rows)[0]
-    worlds = [
-        World(story.world.now, story.world.tables.set("bank.accounts", rows.set(key, msgspec.structs.replace(rows[key], balance=value))))
-        for value in (number, 25.0)
-    ]
-    assert same_world(*worlds)
+    accounts = [rows.set(key, msgspec.structs.replace(rows[key], balance=value)) for value in (number, 25.0)]
+    worlds = [World(story.world.now, story.world.tables.set("bank.accounts", changed)) for changed in accounts]
+    assert worlds[0].same_as(worlds[1])

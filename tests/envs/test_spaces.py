@@ -34,12 +34,15 @@ def test_contains_what_can_be_written_as_utf8_and_nothing_else(text):
 
 def test_texts_of_every_kind_and_other_things(play):
     space = UnicodeText()
-    assert space.contains("") and space.contains("x" * 1_000_000) and space.contains("\U0010ffff\x00\ufffe")
+    assert space.contains("")
+    assert space.contains("x" * 1_000_000)
+    assert space.contains("\U0010ffff\x00\ufffe")
     assert not any(space.contains(text) for text in ("\ud800", "a\udfffb", "\ud83d\ude00"))
     assert not any(space.contains(x) for x in (None, 3, b"text", ["text"], ("t",), np.array("text")))
     assert space.contains(np.str_("text"))
     outside = [text for text in play.nasty if not space.contains(text)]
-    assert outside and all(any("\ud800" <= c <= "\udfff" for c in text) for text in outside)
+    assert outside
+    assert all(any("\ud800" <= c <= "\udfff" for c in text) for text in outside)
 
 
 def test_samples_are_in_the_space_and_follow_the_seed():
@@ -47,14 +50,18 @@ def test_samples_are_in_the_space_and_follow_the_seed():
     space, again, other = UnicodeText(seed=3), UnicodeText(), UnicodeText(seed=4)
     again.seed(3)
     drawn = [space.sample() for _ in range(300)]
-    assert all(space.contains(text) for text in drawn) and len(set(drawn)) > 200
-    assert [again.sample() for _ in range(300)] == drawn and [other.sample() for _ in range(300)] != drawn
-    assert any(not text.isascii() for text in drawn) and any("<tool_call>" in text for text in drawn) and "" in drawn
+    assert all(space.contains(text) for text in drawn)
+    assert len(set(drawn)) > 200
+    assert [again.sample() for _ in range(300)] == drawn
+    assert [other.sample() for _ in range(300)] != drawn
+    assert any(not text.isascii() for text in drawn)
+    assert any("<tool_call>" in text for text in drawn)
+    assert "" in drawn
 
 
 @pytest.mark.parametrize("how", [{"mask": "x"}, {"probability": "x"}])
 def test_a_mask_is_refused(how):
-    with pytest.raises(ValueError, match="no mask and no probability; got .*'x'"):
+    with pytest.raises(ValueError, match=r"no mask and no probability; got .*'x'"):
         UnicodeText().sample(**how)
 
 
@@ -62,7 +69,8 @@ def test_equality_hash_and_text():
     assert UnicodeText(seed=1) == UnicodeText(seed=2) != gym.spaces.Text(5)
     assert len({UnicodeText(), UnicodeText()}) == 1
     assert repr(UnicodeText()) == "UnicodeText()"
-    assert UnicodeText().dtype is str and UnicodeText().shape is None
+    assert UnicodeText().dtype == str
+    assert UnicodeText().shape is None
     assert UnicodeText().is_np_flattenable is False
 
 
@@ -82,8 +90,10 @@ def test_json_there_and_back():
 
 def test_batches_are_tuples_of_texts():
     batch = batch_space(UnicodeText(), 3)
-    assert isinstance(batch, gym.spaces.Tuple) and batch.contains(("a", "ß", "好"))
-    assert batch.contains(batch.sample()) and not batch.contains(("a", "b", "\ud800"))
+    assert isinstance(batch, gym.spaces.Tuple)
+    assert batch.contains(("a", "ß", "好"))
+    assert batch.contains(batch.sample())
+    assert not batch.contains(("a", "b", "\ud800"))
 
 
 def test_shared_memory_says_what_to_pass():

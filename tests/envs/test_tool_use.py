@@ -46,7 +46,8 @@ def test_rewards_add_up_to_the_progress(seeds, play):
             over = terminated or truncated
         ended += 1
         between += 0 < total < 1
-    assert ended == 150 and between > 20
+    assert ended == 150
+    assert between > 20
 
 
 def test_oracle_earns_exactly_one_for_every_number_of_turns(story, play):
@@ -63,7 +64,9 @@ def test_a_failed_turn_does_not_end_the_episode(story, play):
     env = story.env([story.read], [story.quote])
     obs, reward, terminated, truncated, info = play.say(env)
     assert (obs, reward, terminated, truncated) == ("Message 2, bitte schön.", 0.0, False, False)
-    assert info["turn_passed"] is False and info["turn"] == 1 and info["termination"] is None
+    assert info["turn_passed"] is False
+    assert info["turn"] == 1
+    assert info["termination"] is None
     assert rewards(env, play, [story.quote], []) == [0.0, 0.5]
 
 
@@ -86,7 +89,8 @@ def test_extra_reads_change_nothing(story, play):
     extra = [story.read, story.quote, Call("search_products", {"category": "lamps"}), story.read]
     play.say(env, *extra)
     assert env.world is before
-    assert rewards(env, play, [story.order, *extra], extra, [], [*extra, story.review], extra, []) == [0, 0, 0.5, 0, 0, 0.5]
+    assert rewards(env, play, [story.order, *extra], extra, []) == [0, 0, 0.5]
+    assert rewards(env, play, [*extra, story.review], extra, []) == [0, 0, 0.5]
 
 
 def test_order_of_independent_calls_does_not_matter(story, play):
@@ -126,7 +130,8 @@ def test_numbers_that_differ_are_not_equal(story, play):
     for wrong in (2.5, "2", True, 1e300, -2, 2**70):
         env = story.env([story.order])
         reply = play.say(env, Call(story.order.tool, {**story.order.arguments, "quantity": wrong}))
-        assert reply[4]["error"] and env.world is story.world
+        assert reply[4]["error"]
+        assert env.world is story.world
 
 
 def test_an_answer_counts_when_it_was_seen_before(story, play):
@@ -151,7 +156,8 @@ def test_silence_earns_nothing(kind, seeds, play):
             while not over:
                 _, reward, over, _, info = env.step("Sorry.")
                 total += reward
-            assert total == pytest.approx(share / len(task.turns)) and total == pytest.approx(info["progress"])
+            assert total == pytest.approx(share / len(task.turns))
+            assert total == pytest.approx(info["progress"])
     assert len(tasks) >= 20
 
 
@@ -169,7 +175,8 @@ def test_when_refraining_is_paid(kind, rule, some, play):
             play.say(env)
         before = env.snapshot().progress
         reply = play.say(env)
-        assert reply[4]["turn_passed"] is True and reply[4]["failed_checks"] == ()
+        assert reply[4]["turn_passed"] is True
+        assert reply[4]["failed_checks"] == ()
         assert reply[1] == pytest.approx(share if rule == "immediate" else 0.0)
         play.say(env, *(task.turns[asked + 1].calls if supplied else ()))
         if supplied:
@@ -190,7 +197,8 @@ def test_calling_anything_where_one_should_ask_fails_the_turn(kind, rule, some):
         env.reset(seed=0)
         assert env.step(action)[4]["turn_passed"] is None
         *_, info = env.step("Which one do you mean?")
-        assert info["turn_passed"] is False and info["failed_checks"] == ("called",)
+        assert info["turn_passed"] is False
+        assert info["failed_checks"] == ("called",)
         assert info["progress"] == 0.0
     env.reset(seed=0)
     *_, info = env.step("Which one do you mean?")
@@ -212,7 +220,10 @@ def test_a_withheld_tool_comes_with_its_turn(some, play):
     assert name not in {tool["function"]["name"] for tool in info["tools"]}
     call = next(call for call in task.calls if call.tool == name)
     obs, *_, info = play.say(env, call)
-    assert f"no tool '{name}'" in obs and info["error"] and env.world is task.world and "tools" not in info
+    assert f"no tool '{name}'" in obs
+    assert info["error"]
+    assert env.world is task.world
+    assert "tools" not in info
     *_, info = play.say(env)
     assert name in {tool["function"]["name"] for tool in info["tools"]}
     obs, *_, info = play.say(env, *task.turns[1].calls)
@@ -225,7 +236,8 @@ def test_a_withheld_tool_comes_with_its_turn(some, play):
 def test_ten_failed_calls_close_the_turn(story, play):
     """Row 8: there is a cap on attempts, and the information names it."""
     env = story.env([story.order], [story.review])
-    wrong = [write_calls([("nothing", {})]), "<tool_call>{", write_calls([("list_orders", {})]), write_calls([("list_orders", {"customer_id": "x"})])]
+    calls = [("nothing", {}), ("list_orders", {}), ("list_orders", {"customer_id": "x"})]
+    wrong = ["<tool_call>{", *(write_calls([call]) for call in calls)]
     for spent in range(1, 10):
         obs, reward, terminated, truncated, info = env.step(wrong[spent % 4])
         assert (info["attempts_left"], info["closed_by"], info["turn"]) == (10 - spent, None, 0)
@@ -234,7 +246,8 @@ def test_ten_failed_calls_close_the_turn(story, play):
     obs, reward, terminated, truncated, info = env.step(wrong[0])
     assert (info["closed_by"], info["turn"], info["turn_passed"], info["attempts_left"]) == ("attempts", 1, False, 10)
     first, second = obs.split("\n")
-    assert "error" in msgspec.json.decode(first) and second == "Message 2, bitte schön."
+    assert "error" in msgspec.json.decode(first)
+    assert second == "Message 2, bitte schön."
     assert info["messages"][-1] == {"role": "user", "content": second}
     assert rewards(env, play, [story.order, story.review], []) == [0, 0.5]
     assert env.snapshot().termination == "completed"
@@ -244,7 +257,7 @@ def test_attempts_are_counted_by_call_and_do_not_spoil_what_was_done(story, play
     env = story.env([story.order], attempts_per_turn=3)
     *_, info = play.say(env, story.fails, story.order, story.fails)
     assert (info["attempts_left"], info["error"], info["closed_by"]) == (1, True, None)
-    obs, reward, terminated, _, info = play.say(env, story.fails)
+    _, reward, terminated, _, info = play.say(env, story.fails)
     assert (reward, terminated, info["closed_by"], info["termination"]) == (1.0, True, "attempts", "completed")
 
 
@@ -258,7 +271,8 @@ def test_looping_on_invalid_calls_ends_the_episode(seeds):
             while not over:
                 *_, terminated, truncated, info = env.step(action)
                 steps, over = steps + 1, terminated or truncated
-            assert steps <= 35 and info["termination"] == ("step_limit" if truncated else "completed")
+            assert steps <= 35
+            assert info["termination"] == ("step_limit" if truncated else "completed")
 
 
 def test_the_step_limit_truncates(story, play):
@@ -293,7 +307,8 @@ def test_stop_at_failed_turn(story, play):
     assert rewards(env, play, [story.order], []) == pytest.approx([0, 1 / 3])
     obs, reward, terminated, truncated, info = play.say(env)
     assert (obs, reward, terminated, truncated, info["termination"]) == ("", 0.0, True, False, "failed_turn")
-    assert info["progress"] == pytest.approx(1 / 3) and info["turn"] == 1
+    assert info["progress"] == pytest.approx(1 / 3)
+    assert info["turn"] == 1
     with pytest.raises(ResetNeeded):
         play.say(env)
 
@@ -301,7 +316,8 @@ def test_stop_at_failed_turn(story, play):
 def test_information_says_which_check_failed(story, play):
     """Row 22: it is clear what is graded."""
     turn = [story.order, story.quote]
-    for done, failed in (([], ("world", "answers")), ([story.order], ("answers",)), ([story.quote], ("world",)), (turn, ())):
+    cases = ([], ("world", "answers")), ([story.order], ("answers",)), ([story.quote], ("world",)), (turn, ())
+    for done, failed in cases:
         for after in ([], [story.review]):
             env = story.env(turn, after)
             play.say(env, *done) if done else None
@@ -315,15 +331,20 @@ def test_information_says_which_check_failed(story, play):
 def test_information_of_every_step(story, play):
     env = ToolUseEnv(tasks=[story.task([story.read], [story.order])])
     obs, info = env.reset(seed=0)
-    common = {"task_id", "turn", "turns", "progress", "turn_passed", "failed_checks", "closed_by", "error", "attempts_left",
-              "termination", "messages"}  # fmt: skip
+    common = {
+        "task_id", "turn", "turns", "progress", "turn_passed", "failed_checks", "closed_by", "error", "attempts_left",
+        "termination", "messages",
+    }  # fmt: skip
     assert set(info) == common | {"tools"}
-    assert [tool["function"]["name"] for tool in info["tools"]] == [t.name for t in TOOLS.values() if t.api.NAME in ("shop", "bank")]
-    assert [m["role"] for m in info["messages"]] == ["system", "user"] and info["messages"][1]["content"] == obs
+    offered = [tool.name for tool in TOOLS.values() if tool.api.NAME in ("shop", "bank")]
+    assert [tool["function"]["name"] for tool in info["tools"]] == offered
+    assert [m["role"] for m in info["messages"]] == ["system", "user"]
+    assert info["messages"][1]["content"] == obs
     assert story.world.now[:10] in info["messages"][0]["content"]
     obs, *_, info = play.say(env, story.read, story.fails)
     assert set(info) == common
     assert [m["role"] for m in info["messages"]][2:] == ["assistant", "tool", "tool"]
     assert [m["content"] for m in info["messages"]][3:] == obs.split("\n")
     assert [m["name"] for m in info["messages"] if m["role"] == "tool"] == ["list_orders"] * 2
-    assert info["error"] is True and play.say(env, story.read)[4]["error"] is False
+    assert info["error"] is True
+    assert play.say(env, story.read)[4]["error"] is False

@@ -15,6 +15,7 @@ import pytest
 
 import rods_env
 from rods_env.apis.api import World
+from rods_env.apis.registry import TABLES
 from rods_env.errors import RodsError
 from rods_env.tasks.datasets import TaskSource
 from rods_env.tasks.task import (
@@ -72,7 +73,8 @@ def test_blank_lines_are_skipped(tasks, tmp_path):
 
 
 NOW = "2026-01-01T09:00"
-GOOD_LINE = {"id": "a", "kind": "base", "apis": ["shop"], "turns": [], "world": {"now": NOW, "tables": {}}}
+TABLES_OF_SHOP = {name: [] for name in TABLES if name.startswith("shop.")}
+GOOD_LINE = {"id": "a", "kind": "base", "apis": ["shop"], "turns": [], "world": {"now": NOW, "tables": TABLES_OF_SHOP}}
 
 
 @pytest.mark.parametrize(
@@ -84,6 +86,8 @@ GOOD_LINE = {"id": "a", "kind": "base", "apis": ["shop"], "turns": [], "world": 
         ({"color": "red"}, "color"),
         ({"world": {"now": NOW, "tables": {"zoo.animals": []}}}, "unknown table 'zoo.animals'"),
         ({"world": {"now": NOW, "tables": {"shop.orders": [{"id": "ord_aaaaa"}]}}}, "table 'shop.orders'"),
+        ({"world": {"now": NOW, "tables": {}}}, "lacks the table 'shop"),
+        ({"world": {"now": "tomorrow", "tables": TABLES_OF_SHOP}}, "now"),
         ({"world": {"now": NOW}}, "tables"),
         ({"world": {"tables": {}}}, "now"),
         ({"world": {"now": NOW, "tables": []}}, ""),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ from rods_env.tasks.distractors import with_distractors
 from rods_env.tasks.graph import edges_of, source_of
 from rods_env.tasks.task import KINDS, Task, task_to_json
 from rods_env.tasks.text import is_said
-from rods_env.tasks.transforms import missing_function, missing_parameter
+from rods_env.tasks.transforms import _OPEN, missing_function, missing_parameter
 from rods_env.tasks.validation import offered_tools, validate
 
 TRANSFORMS = {"missing_function": missing_function, "missing_parameter": missing_parameter}
@@ -118,8 +120,8 @@ def test_the_missing_value_is_in_no_text_before_it_is_supplied(pairs):
 def test_the_open_place_reads_like_one(pairs):
     for _, task in pairs["missing_parameter"]:
         message = task.turns[asking(task)].message
-        opened = ("a certain ", "a few", "a while", "somebody", "someone")
-        assert any(words in message.lower() for words in opened), message
+        assert any(words in message for words, _ in _OPEN.values()), message
+        assert not re.search(r"\b[Tt]he (?:a|some) |\b(?:few|minutes) (?:euros|minutes)\b", message), message
 
 
 @pytest.mark.parametrize("kind", TRANSFORMS)

@@ -73,8 +73,12 @@ class Story:
         return Task(**{**given, **changes})
 
     def with_turn(self, at: int, **changes: Any) -> Task:
+        """With another message, without the references that do not stand in it."""
         turns = list(self.turns)
-        turns[at] = msgspec.structs.replace(turns[at], **changes)
+        turns[at] = new = msgspec.structs.replace(turns[at], **changes)
+        if "message" in changes:
+            kept = tuple(m for m in new.mentions if m.text in new.message)
+            turns[at] = msgspec.structs.replace(new, mentions=kept)
         return self.task(tuple(turns))
 
     def with_call(self, turn: int, call: int, **changes: Any) -> Task:
@@ -225,8 +229,27 @@ def test_a_mention_of_what_was_not_mentioned_before(story):
 
 
 def test_a_needed_tool_that_is_not_offered(story):
-    task = story.missing(adds=("refund_order", "cancel_order"))
-    only(task, "Turn 1", "cancel_order", "not offered")
+    vouchers = Call("list_vouchers", {"customer_id": story.customer.id})
+    first = story.turns[0]
+    calls = (*first.calls[:2], vouchers, first.calls[2])
+    moved = shifted(story.turns[1:], 1)
+    opened = msgspec.structs.replace(first, calls=calls, mentions=())
+    turns = (opened, moved[0], Turn("My vouchers?"), Turn(GRANT, moved[1].calls, ("list_vouchers",)), moved[2])
+    broken = validate(story.task(turns, kind="missing_function"))
+    assert "Turn 1: the needed tool list_vouchers is not offered." in broken
+
+
+def test_an_added_tool_that_nobody_needs(story):
+    only(story.missing(adds=("refund_order", "cancel_order")), "Turn 3", "adds the tool 'cancel_order'")
+    only(story.missing(adds=("refund_order", "no_such_tool")), "Turn 3", "adds the tool 'no_such_tool'")
+
+
+def test_a_turn_of_asking_in_which_nothing_is_missing(story):
+    only(story.missing(kind="missing_parameter", adds=()), "Turn 2", "nothing is missing")
+
+
+def test_a_mention_that_does_not_stand_in_the_text(story):
+    only(mention(story, text="my order for the moon"), "Turn 1, 'my order for the moon'", "does not stand in the text")
 
 
 def test_what_is_offered_when(story):
