@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import gzip
 import os
 import sys
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,8 +20,7 @@ from typer.core import TyperGroup
 from rods_env.errors import RodsError
 
 if TYPE_CHECKING:
-    from rods_env.agents.evaluate import Evaluation, Score
-    from rods_env.cli_play import Screen
+    from rods_env.cli_screen import Screen
     from rods_env.tasks.task import Task
 
 # What these mean is the same in every subcommand.
@@ -100,7 +97,7 @@ def _root(
 
 
 def _screen(quiet: bool = False) -> Screen:
-    from rods_env.cli_play import Screen
+    from rods_env.cli_screen import Screen
 
     return Screen(quiet)
 
@@ -147,19 +144,6 @@ def _find(name: str, file: str | None) -> Task:
     raise RodsError(f"no task {name!r} in {file or ' or '.join(PACKAGED)}; {hint}")
 
 
-def _apis_used(task: Task) -> list[str]:
-    from rods_env.apis.registry import TOOLS
-
-    return list(dict.fromkeys(TOOLS[call.tool].api.NAME for call in task.calls))
-
-
-def _number(value: float) -> str:
-    """A figure for people: 400, 6.11, 0.043, 12,345."""
-    if value == int(value) or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3g}" if abs(value) < 1 else f"{value:.2f}"
-
-
 # ---------------------------------------------------------------------- list
 
 
@@ -172,84 +156,14 @@ def list_(
     quiet: Quiet = False,
 ) -> None:
     """List environments, APIs and task sets; or the tasks of a set."""
+    from rods_env import cli_tables as tables
+
     if tasks is not None:
-        _list_tasks(_screen(quiet), tasks, _check_kind(kind), api or [], limit)
+        tables.list_tasks(_screen(quiet), tasks, _check_kind(kind), api or [], limit)
     elif kind or api or limit:
         raise RodsError("--kind, --api and --limit choose among the tasks of a set: say which, as in 'list seeds'.")
     else:
-        _list_everything(_screen(quiet))
-
-
-def _list_everything(screen: Screen) -> None:
-    from rods_env.apis.registry import APIS, tools_of
-    from rods_env.envs import ENVIRONMENTS
-    from rods_env.tasks.datasets import describe
-    from rods_env.tasks.task import PACKAGED, load_tasks
-
-    with screen.progress("reading the packaged sets", len(PACKAGED)) as done:
-        figures = {}
-        for name in PACKAGED:
-            figures[name] = describe(load_tasks(name))
-            done(1)
-    screen.title("Environments, for gymnasium.make")
-    rows = [(name, ", ".join(kwargs.get("apis", ("tasks of all APIs",)))) for name, (_, kwargs) in ENVIRONMENTS.items()]
-    screen.table(("id", "plays"), rows)
-    screen.title("APIs")
-    counts = {name: len(tools_of([name])) for name in APIS}
-    about = [((api.__doc__ or "").strip().split("\n")[0], name) for name, api in APIS.items()]
-    screen.table(("name", _right("tools"), "what it is"), [(name, str(counts[name]), text) for text, name in about])
-    screen.remark(f"{len(APIS)} APIs, {sum(counts.values())} tools", indent=1)
-    screen.title("Task sets")
-    _print_sets(screen, figures)
-    screen.line()
-    screen.remark("rods-env list seeds lists the tasks of a set.")
-
-
-def _print_sets(screen: Screen, figures: dict[str, dict[str, float]]) -> None:
-    """The figures of task sets, a column for each set."""
-    keys = next(iter(figures.values()))
-    rows = [(key, *(_number(f[key]) for f in figures.values())) for key in keys]
-    screen.table(("", *(_right(name) for name in figures)), rows)
-
-
-def _right(header: str) -> Any:
-    from rich.table import Column
-
-    return Column(header, justify="right", no_wrap=True)
-
-
-def _list_tasks(screen: Screen, name: str, kind: str | None, apis: list[str], limit: int | None) -> None:
-    from rich.table import Column
-    from rich.text import Text
-
-    from rods_env.apis.registry import check_apis
-    from rods_env.tasks.task import load_tasks
-
-    wanted = set(check_apis(apis))
-    tasks = load_tasks(name)
-    fitting = [(i, t) for i, t in enumerate(tasks) if kind in (None, t.kind) and wanted.issubset(_apis_used(t))]
-    shown = fitting[:limit]
-    rows: list[list[Any]] = []
-    with screen.progress("deriving the dependency graphs", len(shown)) as done:
-        for index, task in shown:
-            sizes = (len(task.turns), len(task.calls), task.profile.depth)
-            used, message = ",".join(_apis_used(task)), task.turns[0].message
-            rows.append([str(index), task.id, task.kind, *map(str, sizes), used, message])
-            done(1)
-    heads = ["#", "id", "kind", "turns", "calls", "depth", "APIs called", "first message"]
-    taken = [max(len(row[at]) for row in [heads, *rows]) + 2 for at in range(len(heads))]
-    room = screen.width - 1 - sum(taken[:-1])
-    if room < 24 and not screen.quiet:  # the message goes below the id, which begins with the APIs that are offered
-        room = screen.width - 1 - sum(taken[:1] + taken[2:-2])
-        both = [Text.assemble(row[1], "\n", (row[7], "dim")) for row in rows]
-        rows = [[row[0], text, *row[2:6]] for row, text in zip(rows, both, strict=True)]
-        heads = [*heads[:1], "id and first message", *heads[2:6]]
-    numbers = ("#", "turns", "calls", "depth")
-    columns = [_right(h) if h in numbers else Column(h, no_wrap=True, overflow="ellipsis") for h in heads]
-    columns[1 if len(heads) == 6 else -1].max_width = room
-    screen.table(columns, rows)
-    example = f" To see one: rods-env show {shown[0][0]}{'' if name == 'seeds' else f' --file {name}'}" if shown else ""
-    screen.remark(f"{len(shown)} of {len(tasks)} tasks.{example}", indent=1)
+        tables.list_everything(_screen(quiet))
 
 
 # ---------------------------------------------------------------------- show, play
@@ -264,7 +178,7 @@ def show(
     quiet: Quiet = False,
 ) -> None:
     """Show a task: turns, solution, dependency graph."""
-    from rods_env.cli_play import show_task, show_world
+    from rods_env.cli_screen import show_task, show_world
 
     _check_place(png)
     screen, found = _screen(quiet), _find(task, file)
@@ -311,6 +225,7 @@ def eval_(
     quiet: Quiet = False,
 ) -> None:
     """Play an agent on every task of a set, and say how well it does."""
+    from rods_env import cli_tables as tables
     from rods_env.agents.evaluate import evaluate
     from rods_env.agents.scripted import AGENTS
     from rods_env.tasks.task import load_tasks
@@ -321,28 +236,9 @@ def eval_(
     screen = _screen(quiet)
     with screen.progress(f"{agent} plays {tasks}", len(chosen)) as done:
         found = evaluate(lambda env: AGENTS[agent](env, seed), chosen, seed, progress=done)
-    _print_evaluation(screen, found, f"{agent} on {tasks}, seed {seed}")
+    tables.print_evaluation(screen, found, f"{agent} on {tasks}, seed {seed}")
     if json is not None:
         found.save(json)
-
-
-def _print_evaluation(screen: Screen, found: Evaluation, title: str) -> None:
-    def row(name: str, score: Score) -> tuple[str, ...]:
-        success = (f"{score.success:.3f}", f"[{score.success_low:.3f}, {score.success_high:.3f}]")
-        progress = (f"{score.progress:.3f}", f"[{score.progress_low:.3f}, {score.progress_high:.3f}]")
-        return (name, str(score.episodes), *success, *progress)
-
-    rows: list[tuple[str, ...] | None] = [row("all tasks", found.overall)]
-    for prefix, group in (("", found.by_kind), ("depth ", found.by_depth), ("API ", found.by_api)):
-        rows += [None, *(row(f"{prefix}{name}", score) for name, score in group.items())]
-    screen.title(title)
-    heads = ("", _right("tasks"), _right("success"), _right("95 %"), _right("progress"), _right("95 %"))
-    screen.table(heads, rows)
-    ends = ", ".join(f"{name} {n}" for name, n in found.terminations.items())
-    screen.remark(f"Episodes ended: {ends or 'none'}. success: every turn passed; progress: share of turns passed. "
-                  "A task counts for every API that it calls.", indent=1)  # fmt: skip
-    if found.crashed:
-        screen.line(f"{found.crashed} episodes crashed and are left out.", style="red", indent=1)
 
 
 # ---------------------------------------------------------------------- validate, make-tasks
@@ -355,10 +251,11 @@ def validate(
     quiet: Quiet = False,
 ) -> None:
     """Check every task of a file; exit code 1 if one breaks a rule."""
+    from rods_env.tasks.task import read_lines
     from rods_env.tasks.validation import validate as check
 
     screen = _screen(quiet)
-    read = list(_lines(file))[:limit]
+    read = list(read_lines(file))[:limit]
     tasks: dict[int, Task] = {}
     broken: list[tuple[int, str, list[str]]] = []
     same: dict[Any, int] = {}  # texts, and ids, to the line that has them first
@@ -369,10 +266,7 @@ def validate(
                 broken.append((number, "?", [str(item)]))
                 continue
             tasks[number] = item
-            try:
-                rules = check(item)
-            except Exception as error:  # a file may hold anything, and the lines after this one are to be checked too
-                rules = [f"It cannot be checked: {type(error).__name__}: {error}."]
+            rules = check(item)
             texts = tuple(turn.message for turn in item.turns)
             twin, namesake = same.setdefault(texts, number), same.setdefault(item.id, number)
             if twin != number and tasks[twin] == item:
@@ -390,26 +284,6 @@ def validate(
         raise typer.Exit(1)
 
 
-def _lines(name: str) -> Iterator[tuple[int, Task | RodsError]]:
-    """Every line of a task file with its number: the task, or what is wrong with it. (`load_tasks` stops there.)"""
-    from rods_env.tasks.task import PACKAGED, load_tasks, task_from_json
-
-    path = Path(name)
-    if name in PACKAGED or not path.is_file():
-        yield from enumerate(load_tasks(name), 1)
-        return
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, zlib.error) as error:
-        raise RodsError(f"{name} cannot be read: {error}.") from None
-    for number, line in enumerate(content.splitlines(), 1):
-        if line.strip():
-            try:
-                yield number, task_from_json(line)
-            except RodsError as error:
-                yield number, error
-
-
 @app.command("make-tasks")
 def make_tasks(
     out: Annotated[Path | None, typer.Argument(metavar="OUT", help="The file to write: .jsonl or .jsonl.gz.")] = None,
@@ -423,6 +297,7 @@ def make_tasks(
     quiet: Quiet = False,
 ) -> None:
     """Make new valid tasks, and save them."""
+    from rods_env import cli_tables as tables
     from rods_env.apis.registry import check_apis
     from rods_env.tasks import datasets
     from rods_env.tasks.task import save_tasks
@@ -444,9 +319,9 @@ def make_tasks(
         apis, some = check_apis(api) if api else None, _check_kind(kind or "base")
         with screen.progress("making tasks", total) as done:
             made[place] = datasets.make_tasks(total, seed or 0, kind=some, apis=apis, progress=done)
-    for path, tasks in made.items():
-        save_tasks(tasks, path)
-    _print_sets(screen, {path.name: datasets.describe(tasks) for path, tasks in made.items()})
+    for path, found in made.items():
+        save_tasks(found, path)
+    tables.print_sets(screen, {path.name: datasets.describe(tasks) for path, tasks in made.items()})
     screen.remark(f"written: {', '.join(map(str, made))}", indent=1)
 
 
@@ -461,25 +336,14 @@ def throughput(
     quiet: Quiet = False,
 ) -> None:
     """Measure steps, resets, snapshots and syntheses per second on this machine."""
+    from rods_env import cli_tables as tables
     from rods_env.benchmarks.throughput import run
 
     _check_place(json)
     screen = _screen(quiet)
     with screen.progress("measuring") as done:
         figures = run(seed=seed, quick=quick, progress=done)
-    _print_figures(screen, "Throughput", figures, json)
-
-
-def _print_figures(screen: Screen, title: str, figures: dict[str, float], json: Path | None) -> None:
-    """Flat figures as a table, and as a JSON file."""
-    screen.title(title)
-    screen.table(("figure", _right("value")), [(key, _number(value)) for key, value in figures.items()])
-    if json is not None:
-        import msgspec
-
-        from rods_env.tasks.task import write_atomically
-
-        write_atomically(json, msgspec.json.format(msgspec.json.encode(figures), indent=1) + b"\n")
+    tables.print_figures(screen, "Throughput", figures, json)
 
 
 if __name__ == "__main__":

@@ -203,4 +203,5 @@ def wilson(passed: int, n: int) -> tuple[float, float]:
     p, z = passed / n, _Z
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    # By the formula exactly 0 where none passed and 1 where all did; rounding must not put the share outside.
+    return max(0.0, middle - half) if passed else 0.0, min(1.0, middle + half) if passed < n else 1.0

@@ -204,25 +204,34 @@ def load_tasks(name: str | os.PathLike[str]) -> list[Task]:
     Raises:
         RodsError: for a name that is neither, or a broken line (says which).
     """
-    return list(_read(name))
+    tasks = []
+    for number, found in read_lines(name):
+        if isinstance(found, RodsError):
+            raise RodsError(f"{os.fspath(name)}, line {number}: {found}")
+        tasks.append(found)
+    return tasks
 
 
-def _read(name: str | os.PathLike[str]) -> Iterator[Task]:
+def read_lines(name: str | os.PathLike[str]) -> Iterator[tuple[int, Task | RodsError]]:
+    """Every line of a task file that is not blank, with its number: the task, or what is wrong with it.
+
+    Raises:
+        RodsError: for a name that `load_tasks` would not know, or a file that cannot be read.
+    """
     text = os.fspath(name)
     path = Path(str(files("rods_env") / "data" / f"{text}.jsonl.gz")) if text in PACKAGED else Path(text)
     if not path.is_file():
         raise RodsError(f"no task file {text!r}: expected {' or '.join(map(repr, PACKAGED))}, or the path of a file.")
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            lines = file.read().splitlines()
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
         raise RodsError(f"{text}: cannot be read: {error}.") from None
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(content.splitlines(), 1):
         if line.strip():
             try:
-                yield task_from_json(line)
+                yield number, task_from_json(line)
             except RodsError as error:
-                raise RodsError(f"{text}, line {number}: {error}") from None
+                yield number, error
 
 
 def save_tasks(tasks: Iterable[Task], path: str | os.PathLike[str]) -> None:

@@ -33,6 +33,13 @@ class Half(Oracle):
         return "No." if len(self.begun) % 2 == 0 and self._env.turn > 0 else super().act(messages, tools)
 
 
+class Mute:
+    """No agent: it cannot act."""
+
+    def __init__(self, env):
+        self.env = env
+
+
 @pytest.fixture(scope="module")
 def tasks(seeds):
     return seeds[::5]
@@ -119,6 +126,7 @@ def test_a_score_of_all_or_none_has_an_honest_interval(tasks):
 def test_wilson_against_known_values(passed, n, low, high):
     """Newcombe (1998), table I, method 3, for 81/263, 15/148, 0/20 and 1/29; the others from the formula by hand."""
     assert wilson(passed, n) == pytest.approx((low, high), abs=6e-5)
+    assert wilson(passed, n)[0] <= passed / n <= wilson(passed, n)[1], "to the last digit"
 
 
 def test_bootstrap_follows_the_seed(tasks, half):
@@ -144,7 +152,7 @@ def test_a_crash_of_the_environment_is_no_zero(tasks, monkeypatch, caplog, half)
     def crash(*arguments):
         raise RuntimeError("a bug in a tool")
 
-    monkeypatch.setattr(TOOLS[name], "function", crash)
+    monkeypatch.setattr(TOOLS[name].api, name, crash)
     ticks = []
     with caplog.at_level(logging.ERROR):
         result = rods_env.evaluate(Oracle, tasks, progress=ticks.append)
@@ -225,7 +233,7 @@ def test_messages_and_tools_are_those_of_the_moment(some):
     assert seen[-1].issuperset(task.turns[1].adds)
 
 
-@pytest.mark.parametrize("wrong", [object(), 5, "oracle", None, lambda env: env, dict], ids=repr)
+@pytest.mark.parametrize("wrong", [object(), 5, "oracle", None, lambda env: env, Mute])
 def test_an_agent_without_act_is_refused(wrong, tasks):
     with pytest.raises(RodsError, match=r"expected an agent with act\(messages, tools\) -> str; got \w+"):
         rods_env.evaluate(wrong, tasks[:2])

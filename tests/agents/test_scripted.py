@@ -162,7 +162,7 @@ def test_seen_values_are_those_shown(story, play):
     env = story.env([story.order])
     play.say(env, story.read, story.fails, story.order)
     env.step("<tool_call>")
-    messages = [*env.snapshot().transcript, {"role": "user", "content": "Ask Ana Ruiz (ana.ruiz@example.com), please."}]
+    messages = [*env.snapshot().transcript, {"role": "user", "content": "Please ask Ana Ruiz (ana.ruiz@example.com)."}]
     seen = seen_values(messages)
     assert story.customer.id in seen["customer", ""]
     assert all(value.startswith("ord_") for value in seen["order", ""])

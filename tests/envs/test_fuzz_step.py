@@ -27,9 +27,10 @@ EPISODES = 10_000
 
 PIECES = (
     '"', "'", "{", "}", "[", "]", "(", ")", ",", ":", "=", "\\", "\n", " ", "\t", "\x00", "-", ".", "_", "0", "9",
-    "1e999", "25.0", "null", "None", "true", "NaN", "<tool_call>", "</tool_call>", "<tool_cal>", "<think>", "</think>", "```",
-    "```json\n", "[TOOL_CALLS]", '"name": ', '"arguments": ', '{"name": "', "}}", "}]", "\\u003c", "\\n", "\\ud800",
-    "\ud800", "ﬁ", "好", "é", "\u202e", "9" * 400, "**", "lambda: ", "f(", "__import__('os')", "order_id=", "cus_", "1 if ", ";", "#", '""', "''", "\r", "\ufeff",
+    "1e999", "25.0", "null", "None", "true", "NaN", "<tool_call>", "</tool_call>", "<tool_cal>", "<think>", "</think>",
+    "```", "```json\n", "[TOOL_CALLS]", '"name": ', '"arguments": ', '{"name": "', "}}", "}]", "\\u003c", "\\n", "\\ud800",
+    "\ud800", "ﬁ", "好", "é", "\u202e", "9" * 400, "**", "lambda: ", "f(", "__import__('os')", "order_id=",
+    "cus_", "1 if ", ";", "#", '""', "''", "\r", "\ufeff",
 )  # fmt: skip
 
 
@@ -41,7 +42,7 @@ AROUND = (
 
 @pytest.fixture(scope="module")
 def points(seeds):
-    """An environment in which only an answer closes a turn; states in which a write comes next, and texts that write it."""
+    """An environment in which only an answer closes a turn; states before a write, and texts that write it."""
     env = ToolUseEnv(tasks=seeds, attempts_per_turn=10**9, max_steps=10**9)
     found = []
     for task in seeds[::4]:
@@ -202,17 +203,17 @@ def test_ten_thousand_episodes_in_flat_memory(seeds, play, monkeypatch):
     env = gym.make("ToolUse-RODS-v0", tasks=seeds[::8], distractor_apis=["fleet"])
     draw = Draw(np.random.default_rng(3))
     process = psutil.Process()
-    good = {task.turns: [write_calls([(call.tool, call.arguments)]) for call in task.calls] for task in seeds[::8]}
+    good = {task.id: [write_calls([(call.tool, call.arguments)]) for call in task.calls] for task in seeds[::8]}
     actions = [*(text for text in play.nasty if len(text) < 200), "Done.", "Done.", write_calls([("nothing", {})])]
     blocks, resident, steps = {}, {}, 0
     env.reset(seed=1)
     for episode in range(1, EPISODES + 1):
         task = seeds[::8][episode % 50]
-        fresh = type(task)(f"{task.id}-{episode}", task.kind, task.apis, task.turns, task.world)
+        fresh = type(task)(f"{task.id}/{episode}", task.kind, task.apis, task.turns, task.world)
         _, info = env.reset(options={"task": fresh} if episode % 5 == 0 else None)
         snapshots, ended = [], False
         while not ended:
-            gold = good[env.unwrapped.task.turns]
+            gold = good[info["task_id"].partition("/")[0]]
             action = draw.choice(gold) if draw.chance(0.4) else "Done." if draw.chance(0.5) else draw.choice(actions)
             *_, terminated, truncated, info = env.step(action)
             if steps % 7 == 0:
