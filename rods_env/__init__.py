@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rods_env.tasks.validation import validate
 
 __all__ = [
-    "RodsError", "SynthesisError", "Task", "ToolError", "__version__", "evaluate", "isomorphic", "load_tasks", "save_tasks",
-    "validate",
+    "RodsError", "SynthesisError", "Task", "ToolError", "__version__", "evaluate", "isomorphic", "load_tasks",
+    "save_tasks", "validate",
 ]  # fmt: skip
 
 _LATE = {

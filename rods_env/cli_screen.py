@@ -151,7 +151,7 @@ def signature(tool: Tool) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """ "1 turn", "2 turns". """
+    """ "1 turn", "2 turns"."""
     return f"{n} {noun}{'' if n == 1 else 's'}"
 
 

@@ -115,8 +115,8 @@ def evaluate(
     """Plays every task once.
 
     Args:
-        agent: has `act(messages, tools) -> str` and perhaps `begin(task_info)`; or a function that makes such an agent from
-            the environment (the oracle needs it).
+        agent: has `act(messages, tools) -> str` and perhaps `begin(task_info)`; or a function that makes such an agent
+            from the environment (the oracle needs it).
         tasks: tasks, a name ("heldout"), or the path of a task file.
         seed: seeds the environment and the bootstrap.
         env: the environment to play in; made from `options` when not given.

@@ -58,7 +58,9 @@ PersonName = Annotated[str, Kind("person", "A person's full name.")]
 City = Annotated[str, Kind("city", "A city.")]
 Amount = Annotated[float, Kind("amount", "An amount of money in euros.", unit="euros", gt=0)]
 Quantity = Annotated[int, Kind("quantity", "How many.", ge=1, le=99, examples=(2, 3, 4, 5, 6))]
-Minutes = Annotated[int, Kind("minutes", "A length of time in minutes.", unit="minutes", ge=5, examples=(20, 40, 50, 90))]
+Minutes = Annotated[
+    int, Kind("minutes", "A length of time in minutes.", unit="minutes", ge=5, examples=(20, 40, 50, 90))
+]
 Rating = Annotated[int, Kind("rating", "A rating from 1 (bad) to 5 (good).", ge=1, le=5, examples=(1, 2, 3, 4, 5))]
 Subject = Annotated[str, Kind("subject", "A short subject line.", quote=True)]
 Sentence = Annotated[str, Kind("sentence", "A short text.", quote=True)]

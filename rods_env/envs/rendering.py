@@ -17,9 +17,7 @@ _WHO = {"system": "system", "user": "user", "assistant": "agent", "tool": "resul
 def done_calls(snapshot: Snapshot) -> set[int]:
     """The gold calls whose very result the agent has seen, in order of the story."""
     seen = {(m["name"], m["content"]) for m in snapshot.transcript if m["role"] == "tool"}
-    return {
-        index for index, step in enumerate(snapshot.task.gold.steps) if (step.tool.name, step.text) in seen
-    }
+    return {index for index, step in enumerate(snapshot.task.gold.steps) if (step.tool.name, step.text) in seen}
 
 
 def text(snapshot: Snapshot) -> str:
@@ -41,7 +39,9 @@ def text(snapshot: Snapshot) -> str:
             state = "passed" if snapshot.passed[number] else "failed"
         lines.append(f"turn {number + 1}: {state or 'open'}")
         for call in turn.calls:
-            lines.append(f"   [{'x' if index in done else ' '}] {call.tool}" + ("" if call.spoken else "  (to find something)"))
+            lines.append(
+                f"   [{'x' if index in done else ' '}] {call.tool}" + ("" if call.spoken else "  (to find something)")
+            )
             index += 1
     return "\n".join(lines)
 

@@ -10,8 +10,9 @@ from gymnasium.error import CustomSpaceError
 from gymnasium.vector.utils import create_shared_memory
 
 _SAMPLED = (
-    "I can do that.", "Which one do you mean?", "Ich weiß es nicht.", "好的。", "👍", "{", "[", "<tool_call>", "</tool_call>",
-    '{"name": "list_orders", "arguments": {}}', "[cancel_order(order_id='ord_7')]", "\n", " ", "\t", "e\u0301", "\u202e", "\x00",
+    "I can do that.", "Which one do you mean?", "Ich weiß es nicht.", "好的。", "👍", "{", "[", "<tool_call>",
+    "</tool_call>", '{"name": "list_orders", "arguments": {}}', "[cancel_order(order_id='ord_7')]", "\n", " ", "\t",
+    "e\u0301", "\u202e", "\x00",
 )  # fmt: skip
 
 

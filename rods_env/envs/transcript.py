@@ -11,8 +11,8 @@ Message = dict[str, Any]
 class Transcript(Sequence[Message]):
     """Messages in the OpenAI chat shape, as an immutable sequence.
 
-    `plus` and `after` give a longer transcript that shares all messages with this one. The list of messages is made when
-    it is first asked for, so a step that nobody looks into does not pay for it. Pickled as a plain list.
+    `plus` and `after` give a longer transcript that shares all messages with this one. The list of messages is made
+    when it is first asked for, so a step that nobody looks into does not pay for it. Pickled as a plain list.
     """
 
     __slots__ = ("_before", "_list", "_news")

@@ -53,9 +53,7 @@ class TaskSource:
             takes a fifth of the time. 0: every task is of a newly drawn shape.
     """
 
-    def __init__(
-        self, seed: int, *, apis: Sequence[str] | None = None, uses: int = 24, reuse: float = 0.0
-    ) -> None:
+    def __init__(self, seed: int, *, apis: Sequence[str] | None = None, uses: int = 24, reuse: float = 0.0) -> None:
         self.reuse = reuse
         self.draw = Draw(np.random.default_rng(seed))
         self.apis = check_apis(apis if apis is not None else APIS)
@@ -90,7 +88,12 @@ class TaskSource:
         raise SynthesisError(f"no valid task of kind {kind!r} in {_ATTEMPTS} attempts.", reason="attempts")
 
     def attempt(
-        self, kind: Kind, *, prefer: frozenset[str] = frozenset(), turns: int | None = None, max_depth: int | None = None
+        self,
+        kind: Kind,
+        *,
+        prefer: frozenset[str] = frozenset(),
+        turns: int | None = None,
+        max_depth: int | None = None,
     ) -> Task | None:
         """One attempt at `task`; None if it came to nothing, for a reason that `rejected` counts."""
         try:
@@ -128,8 +131,8 @@ def _drawn(draw: Draw, shares: dict[int, float]) -> int:
     for value, share in shares.items():
         at -= share
         if at < 0:
-            break
-    return value
+            return value
+    return max(shares)  # the last share, less a rounding error
 
 
 def transformed(task: Task, kind: Kind, draw: Draw) -> Task:
@@ -220,7 +223,12 @@ def _apportioned(shares: dict[int, float], total: int) -> dict[int, int]:
 
 
 def make_tasks(
-    n: int, seed: int = 0, *, kind: Kind = "base", apis: Sequence[str] | None = None, progress: Progress = lambda _: None
+    n: int,
+    seed: int = 0,
+    *,
+    kind: Kind = "base",
+    apis: Sequence[str] | None = None,
+    progress: Progress = lambda _: None,
 ) -> list[Task]:
     """`n` new valid tasks, no two equal."""
     made = _Set(TaskSource(seed, apis=apis))

@@ -55,7 +55,9 @@ def figure(task: Task, done: Collection[int] = (), *, title: str | None = None, 
         axes.text(turn, -1.55, f"turn {turn + 1}", ha="center", va="center", fontsize=8, color="#666666")
         axes.text(turn, -1.3, message, ha="center", va="top", fontsize=6.5, style="italic", color="#333333")
         if not said.calls:
-            axes.text(turn, 0.2, "(something is missing:\nthe agent should ask)", ha="center", fontsize=8, color="#888888")
+            axes.text(
+                turn, 0.2, "(something is missing:\nthe agent should ask)", ha="center", fontsize=8, color="#888888"
+            )
     boxes: dict[int, Any] = {}
     for node, (x, y) in place.items():
         data = graph.nodes[node]
@@ -63,8 +65,8 @@ def figure(task: Task, done: Collection[int] = (), *, title: str | None = None, 
         boxes[node] = axes.text(
             x, y, f"{'✓ ' if ticked else ''}{data['tool']}", ha="center", va="center", fontsize=8, zorder=3,
             alpha=1.0 if ticked or not mark_done else 0.45, fontweight="bold" if data["spoken"] else "normal",
-            bbox={"boxstyle": "round,pad=0.45", "facecolor": SKILL_COLOURS[data["skill"]], "linewidth": 1.6 if ticked else 0.8,
-                  "edgecolor": "#2c7a2c" if ticked else "#777777", "linestyle": "-" if data["spoken"] else ":"},
+            bbox={"boxstyle": "round,pad=0.45", "facecolor": SKILL_COLOURS[data["skill"]],
+                  "linewidth": 1.6 if ticked else 0.8, "edgecolor": "#2c7a2c" if ticked else "#777777", "linestyle": "-" if data["spoken"] else ":"},
         )  # fmt: skip
     for source, target, kind in graph.edges(data="kind"):
         style = {"linestyle": "-", "color": "#444444"} if kind == "data" else {"linestyle": "--", "color": "#b35806"}
@@ -76,7 +78,8 @@ def figure(task: Task, done: Collection[int] = (), *, title: str | None = None, 
     name = title or f"{task.id}   {task.kind.replace('_', ' ')}, {len(task.calls)} calls, depth {task.profile.depth}"
     axes.text(-0.48, -1.95, name, fontsize=9, fontweight="bold", va="center")
     axes.text(
-        columns - 0.52, rows - 0.05, "bold: asked for   dotted: has to be found   solid arrow: data   dashed arrow: state",
+        columns - 0.52, rows - 0.05,
+        "bold: asked for   dotted: has to be found   solid arrow: data   dashed arrow: state",
         fontsize=6.5, ha="right", va="center", color="#666666",
     )  # fmt: skip
     return fig

@@ -1,4 +1,4 @@
-"""Dependency graphs: derived from what calls really read, wrote and returned; compared up to isomorphism with labels."""
+"""Dependency graphs: derived from what calls really read, wrote and returned; compared up to isomorphism."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import msgspec
 
 from rods_env.apis.registry import Port
 from rods_env.tasks.replay import Cell, Step
-from rods_env.tasks.text import is_said
 from rods_env.tasks.task import Kind, Task
+from rods_env.tasks.text import is_said
 
 if TYPE_CHECKING:
     import networkx as nx

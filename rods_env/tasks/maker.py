@@ -1,4 +1,4 @@
-"""Makes tasks: a shape drawn wish by wish and tried at once in a world, or a given shape filled; then told and checked."""
+"""Makes tasks: a shape drawn wish by wish and tried at once in a world, or a given shape filled; then told."""
 
 from __future__ import annotations
 

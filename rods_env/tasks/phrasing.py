@@ -23,7 +23,13 @@ from rods_env.tasks.task import Mention
 from rods_env.tasks.text import say
 
 _SLOT = re.compile(r"\{(\w+)\}('s\b)?")
-_OWNED = re.compile(r"'s ((?:(?!(?:to|on|for|from|with|in|at|and|by|because|about|of|under|into|as|that|which|who|back|so|before|after|until|over|against|instead|leaving|labelled|when|where)\b)[\w~-]+ ?)+)")
+# What follows "'s" up to a word that begins something else: "'s latest order" in "'s latest order to Oslo".
+_OWNED = re.compile(
+    r"'s ((?:(?!(?:to|on|for|from|with|in|at|and|by|because|about|of|under|into|as|that|which|who|back|so|before|after"
+    r"|until|over|against|instead|leaving|labelled|when|where)\b)[\w~-]+ ?)+)"
+)
+    r"'s ((?:(?!(?:to|on|for|from|with|in|at|and|by|because|about|of|under|into|as|that|which|who|back|so|before|after|until|over|against|instead|leaving|labelled|when|where)\b)[\w~-]+ ?)+)"
+)
 _PARTICLE = re.compile(r"\b(?:away|down|off|up|out|back|over|aside) $")
 _REQUESTS = (
     "Please {}.", "Could you {}?", "Can you {}?", "{}, please.", "I'd like you to {}.", "Please {}.", "Would you {}?",
@@ -34,7 +40,13 @@ _TOPICS = ("Something else. ", "One more thing. ", "Now something different. ", 
 _OF_ME = re.compile(r"the ([\w -]+) of $")
 _ONE_MANY = re.compile(r"\b1 (piece|star|night|year|minute|day|place)s\b")
 _A_VOWEL = re.compile(r"\b([Aa]) (?=(?!uni|use|one|eu)[aeiou])")
-_GREETINGS = ("Hi, {} here. ", "Hello, this is {}. ", "Hi, this is {}. ", "Good morning, {} here. ", "Hello, my name is {}. ")
+_GREETINGS = (
+    "Hi, {} here. ",
+    "Hello, this is {}. ",
+    "Hi, this is {}. ",
+    "Good morning, {} here. ",
+    "Hello, my name is {}. ",
+)
 
 
 def noun_of(row: Any) -> str:

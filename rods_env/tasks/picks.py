@@ -32,7 +32,7 @@ def picks(rows: Sequence[Any], row: Any, year: str) -> list[tuple[str, str]]:
 
 
 def picked(rows: Sequence[Any], code: str, value: Any = None) -> list[Any]:
-    """The rows that a pick code chooses: what `Mention.pick` means, for checking. `value` is the one that "is" compares."""
+    """The rows that a pick code chooses: what `Mention.pick` means. `value` is what "is" compares with."""
     how, _, name = code.partition(":")
     if how == "only":
         return list(rows)

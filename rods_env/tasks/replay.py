@@ -1,4 +1,4 @@
-"""Executes gold calls on a fresh world, and notes results, reads and writes: what graphs, grading and checks stand on."""
+"""Executes gold calls on a fresh world and notes results, reads and writes: graphs, grading, checks stand on it."""
 
 from __future__ import annotations
 

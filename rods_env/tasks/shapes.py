@@ -56,9 +56,9 @@ def flows(port: Port) -> bool:
 def offers(tool: Tool) -> dict[Mark, tuple[str, ...]]:
     """What a tool's result can feed: mark to field names, the record's own id first.
 
-    Addresses come from people only, and no other plain value out of a list: "pay the limit of my newest card" is no wish
-    anybody has, while "pay that total" is, once the total was worked out. A date is taken over from a field that is named
-    as one, because it is said by that name ("the delivery date of that order"), an amount only where it was worked out.
+    Addresses come from people only, and no other plain value out of a list: "pay the limit of my newest card" is no
+    wish anybody has, while "pay that total" is, once the total was worked out. A date is taken over from a field that
+    is named as one, because it is said by that name ("the delivery date of that order").
     """
     found: dict[Mark, tuple[str, ...]] = {}
     for field in tool.fields:
@@ -240,7 +240,9 @@ class ShapeSketch:
         return own[-1] if own else None
 
 
-def shape_of(tools: Sequence[str], turns: Sequence[int], spoken: Sequence[bool], edges: dict[tuple[int, int], str]) -> Shape:
+def shape_of(
+    tools: Sequence[str], turns: Sequence[int], spoken: Sequence[bool], edges: dict[tuple[int, int], str]
+) -> Shape:
     """The shape of executed calls, with its state edges."""
     nodes = tuple(Node(TOOLS[t].skill, turn, s) for t, turn, s in zip(tools, turns, spoken, strict=True))
     data = frozenset(pair for pair, kind in edges.items() if kind == "data")

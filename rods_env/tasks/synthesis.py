@@ -171,7 +171,9 @@ class Planner:
                 raise SynthesisError("nothing in this world fits the plan.", reason="plan")
         return self.placed
 
-    def wish(self, nodes: Sequence[Node], plans: Sequence[Plan], state: frozenset[tuple[int, int]] | None = None) -> bool:
+    def wish(
+        self, nodes: Sequence[Node], plans: Sequence[Plan], state: frozenset[tuple[int, int]] | None = None
+    ) -> bool:
         """Places some calls, of which the last is what the user wants and the others find what it needs.
 
         Args:
@@ -254,7 +256,7 @@ class Planner:
         return Placed(plan.tool, plan.clause, arguments, sources, step, node.turn, node.spoken)
 
     def _rewired(self, placed: Placed) -> Placed | None:
-        """The same call with each value taken from where the story first had it, which may be earlier than was drawn."""
+        """The same call with each value taken from where the story first had it, perhaps earlier than was drawn."""
         earlier = [p.step for p in self.placed]
         sources = dict(placed.sources)
         for name, source in placed.sources.items():
@@ -458,7 +460,9 @@ class _Wish:
         possible = self.choices.rows(parent)
         if first is not None:  # two entities out of one list: a sibling of the first
             names = [n for n in planner.plans[parent].wiring if hasattr(first, n)]
-            rows = [r for r in possible or () if r not in used and all(getattr(r, n) == getattr(first, n) for n in names)]
+            rows = [
+                r for r in possible or () if r not in used and all(getattr(r, n) == getattr(first, n) for n in names)
+            ]
             return self.draw.choice(rows) if rows else None
         # What is no entity of the world (a price, a shipment) is worked out now.
         rows = (self._sample(parent) or []) if possible is None else self._fitting(parent, possible)
@@ -508,7 +512,7 @@ class _Wish:
         return True
 
     def _holder(self, parent: int, fields: Sequence[str], value: Any) -> tuple[Any, str] | None:
-        """The row of the parent's result that holds the value; for a call not placed yet, that becomes its wanted row."""
+        """The row of the parent's result that holds the value; of a call not placed yet, it becomes the wanted row."""
         if parent < self.first:
             for row in self.planner.placed[parent].step.rows:
                 for field in fields:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import jsonschema
 import msgspec
 import numpy as np
@@ -64,7 +66,8 @@ def test_schema_is_valid_and_openai_style(name):
     schema = TOOLS[name].schema
     assert schema["type"] == "function"
     function = schema["function"]
-    assert set(function) == {"name", "description", "parameters"} and function["name"] == name
+    assert set(function) == {"name", "description", "parameters"}
+    assert function["name"] == name
     jsonschema.Draft202012Validator.check_schema(function["parameters"])
     assert function["parameters"]["additionalProperties"] is False
     assert all(p["description"] and p.keys() & {"type", "enum"} for p in function["parameters"]["properties"].values())
@@ -76,8 +79,11 @@ def test_ways_to_ask_read_like_a_clause(name):
     tool = TOOLS[name]
     for text in tool.spec.ask:
         assert text[0] == "{" or text[0].islower(), text
-        assert text == text.strip() and text[-1] not in ".!?" and "  " not in text
-        assert name not in text and not any(word in text.split() for word in TOOLS if "_" in word)
+        assert text == text.strip()
+        assert text[-1] not in ".!?"
+        assert "  " not in text
+        assert name not in text
+        assert not any(word in text.split() for word in TOOLS if "_" in word)
     assert tool.spec.done == "" or tool.spec.done.endswith(".")
     if tool.many:
         assert "~" in tool.spec.rows
@@ -107,7 +113,8 @@ def test_random_calls_hold_the_contract(api):
                 if tool.skill in READ_SKILLS:
                     assert after is before
                 rows = result if tool.many else [result]
-                assert isinstance(result, list) == tool.many and all(type(row) is tool.record for row in rows)
+                assert isinstance(result, list) == tool.many
+                assert all(type(row) is tool.record for row in rows)
     declared = {
         tool.name: set(tool.spec.errors) | ({"not_found"} if any(p.ref for p in tool.params) else set())
         for tool in tools_of([api])
@@ -124,7 +131,8 @@ def test_worlds_survive_json_and_are_reproducible(api):
         assert world == again
         text = msgspec.json.encode(world_to_data(world))
         back = world_from_data(msgspec.json.decode(text, type=WorldData))
-        assert back == world and msgspec.json.encode(world_to_data(back)) == text
+        assert back == world
+        assert msgspec.json.encode(world_to_data(back)) == text
         assert all(len(rows) <= 60 for rows in world.tables.values())
 
 
@@ -136,7 +144,7 @@ def test_order_of_creations_does_not_matter(api):
         made = [(t, a) for t, a, r, b, w in play(api, seed, 60) if t.skill == "create" and not isinstance(r, ToolError)]
         draw = Draw(np.random.default_rng(seed))
         world, _ = draw_world(draw, [api], size=1 + seed % 2)
-        for first, second in zip(made, made[1:], strict=False):
+        for first, second in itertools.pairwise(made):
             worlds = []
             for pair in ((first, second), (second, first)):
                 services = Services(world)
@@ -155,7 +163,9 @@ def test_order_of_creations_does_not_matter(api):
 @EVERY_API
 def test_skills_and_placeholders(api):
     skills = {tool.skill for tool in tools_of([api])}
-    assert len(skills) == 8, f"{api} lacks {set('search lookup create update delete transfer send compute'.split()) - skills}"
+    assert len(skills) == 8, (
+        f"{api} lacks { {'search', 'lookup', 'create', 'update', 'delete', 'transfer', 'send', 'compute'} - skills}"
+    )
     assert 12 <= len(tools_of([api])) <= 18
     for tool in tools_of([api]):
         assert placeholders(tool.spec.done) <= {f.name for f in tool.fields if not f.ref}, "ids are not for mails"

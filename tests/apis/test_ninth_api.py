@@ -158,9 +158,7 @@ class Library(Api):
         book, member = self.books[book_id], self.members[member_id]
         if self.loans.where(lambda loan: loan.book_id == book_id):
             raise ToolError("already_lent", f"{book.title} is lent out.")
-        return self.loans.add(
-            member_id=member.id, book_id=book_id, title=book.title, since=self.today, weeks=4
-        )
+        return self.loans.add(member_id=member.id, book_id=book_id, title=book.title, since=self.today, weeks=4)
 
     @tool(
         "update",

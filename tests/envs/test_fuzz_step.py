@@ -27,8 +27,8 @@ EPISODES = 10_000
 
 PIECES = (
     '"', "'", "{", "}", "[", "]", "(", ")", ",", ":", "=", "\\", "\n", " ", "\t", "\x00", "-", ".", "_", "0", "9",
-    "1e999", "25.0", "null", "None", "true", "NaN", "<tool_call>", "</tool_call>", "<tool_cal>", "<think>", "</think>",
-    "```", "```json\n", "[TOOL_CALLS]", '"name": ', '"arguments": ', '{"name": "', "}}", "}]", "\\u003c", "\\n", "\\ud800",
+    "1e999", "25.0", "null", "None", "true", "NaN", "<tool_call>", "</tool_call>", "<tool_cal>", "<think>",
+    "</think>", "```", "```json\n", "[TOOL_CALLS]", '"name": ', '"arguments": ', '{"name": "', "}}", "}]", "\\u003c", "\\n", "\\ud800",
     "\ud800", "ﬁ", "好", "é", "\u202e", "9" * 400, "**", "lambda: ", "f(", "__import__('os')", "order_id=",
     "cus_", "1 if ", ";", "#", '""', "''", "\r", "\ufeff",
 )  # fmt: skip
@@ -220,6 +220,9 @@ def test_ten_thousand_episodes_in_flat_memory(seeds, play, monkeypatch):
                 snapshots.append((env.unwrapped.snapshot(), list(info["messages"])))
             ended, steps = terminated or truncated, steps + 1
         if episode in (EPISODES // 5, EPISODES):
+            assert len(env.unwrapped._prepared) <= 60
+            env.unwrapped._prepared.clear()  # it is bounded, but now half full and now full
+            snapshots.clear()
             gc.collect()
             blocks[episode], resident[episode] = sys.getallocatedblocks(), process.memory_info().rss
     first, last = EPISODES // 5, EPISODES

@@ -18,4 +18,5 @@ def test_the_pages_are_up_to_date():
 def test_every_id_and_argument_has_its_row():
     text = "".join(pages().values())
     assert all(f"| `{name}` |" in text for name in ENVIRONMENTS)
-    assert all(f"| `{name}` |" in text for name in ("attempts_per_turn", "refrain_credit", "distractor_apis", "max_steps"))
+    arguments = ("attempts_per_turn", "refrain_credit", "distractor_apis", "max_steps")
+    assert all(f"| `{name}` |" in text for name in arguments)

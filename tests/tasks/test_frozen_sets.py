@@ -111,10 +111,7 @@ def test_shapes_vary(sets):
 def test_messages_are_seldom_repeated(sets, name):
     """Granting what was missing has few wordings; what else is said is said once."""
     messages = Counter(
-        turn.message
-        for task in sets[name]
-        for t, turn in enumerate(task.turns)
-        if t == 0 or task.turns[t - 1].calls
+        turn.message for task in sets[name] for t, turn in enumerate(task.turns) if t == 0 or task.turns[t - 1].calls
     )
     repeated = sum(n - 1 for n in messages.values())
     assert repeated <= 0.05 * sum(messages.values())

@@ -118,9 +118,7 @@ def test_every_listed_record_declares_picks_that_can_be_said(record):
         values = {"int": (1, 2), "float": (1.5, 2.5)}.get(ports[name].type, ("2026-05-04", "2026-06-05"))
         values = ports[name].choices[:2] or values
         same = {"int": 1, "float": 1.0, "str": "2026-01-01"}
-        rows = [
-            record(**{p.name: v if p.name == name else same[p.type] for p in ports.values()}) for v in values
-        ]
+        rows = [record(**{p.name: v if p.name == name else same[p.type] for p in ports.values()}) for v in values]
         codes = (f"min:{name}", f"max:{name}") if isinstance(phrase, tuple) else (f"is:{name}",) * 2
         for row, code in zip(rows, codes, strict=True):
             found = dict(picks(rows, row, "2026"))

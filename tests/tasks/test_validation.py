@@ -154,6 +154,7 @@ def test_doing_nothing_from_the_start(story):
 
 def shifted(turns: tuple[Turn, ...], by: int) -> tuple[Turn, ...]:
     """The same turns after `by` more calls."""
+
     def moved(mention: Mention) -> Mention:
         return msgspec.structs.replace(mention, call=mention.call + by, source=mention.source + by)
 
