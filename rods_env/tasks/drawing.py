@@ -62,11 +62,16 @@ def figure(task: Task, done: Collection[int] = (), *, title: str | None = None, 
     for node, (x, y) in place.items():
         data = graph.nodes[node]
         ticked = node in done
+        box = {
+            "boxstyle": "round,pad=0.45",
+            "facecolor": SKILL_COLOURS[data["skill"]],
+            "linewidth": 1.6 if ticked else 0.8,
+            "edgecolor": "#2c7a2c" if ticked else "#777777",
+            "linestyle": "-" if data["spoken"] else ":",
+        }
         boxes[node] = axes.text(
-            x, y, f"{'✓ ' if ticked else ''}{data['tool']}", ha="center", va="center", fontsize=8, zorder=3,
+            x, y, f"{'✓ ' if ticked else ''}{data['tool']}", ha="center", va="center", fontsize=8, zorder=3, bbox=box,
             alpha=1.0 if ticked or not mark_done else 0.45, fontweight="bold" if data["spoken"] else "normal",
-            bbox={"boxstyle": "round,pad=0.45", "facecolor": SKILL_COLOURS[data["skill"]],
-                  "linewidth": 1.6 if ticked else 0.8, "edgecolor": "#2c7a2c" if ticked else "#777777", "linestyle": "-" if data["spoken"] else ":"},
         )  # fmt: skip
     for source, target, kind in graph.edges(data="kind"):
         style = {"linestyle": "-", "color": "#444444"} if kind == "data" else {"linestyle": "--", "color": "#b35806"}

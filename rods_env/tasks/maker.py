@@ -15,8 +15,9 @@ from rods_env.apis.worlds import WorldStock
 from rods_env.errors import SynthesisError
 from rods_env.tasks.graph import edges_of
 from rods_env.tasks.phrasing import Narrator
+from rods_env.tasks.plans import Plan, assign_tools, wire
 from rods_env.tasks.shapes import Node, Shape, ShapeSketch, type_graph
-from rods_env.tasks.synthesis import Placed, Plan, Planner, assign_tools, wire
+from rods_env.tasks.synthesis import Placed, Planner
 from rods_env.tasks.task import Call, Kind, Task, Turn, make_task
 
 _MAX_ROWS = 9  # a longer list is not something to choose from, except in a long context
@@ -131,10 +132,10 @@ class TaskMaker:
             return False
         goal = sketch.planned[-1]
         luck = self._luck.setdefault((goal.tool, *(sketch.planned[u].tool for u in goal.parents)), [0, 0])
-        if luck[0] >= 4 and goal.tool.name not in sketch.prefer:
-            if not self.draw.chance(max(0.05, 1.5 * luck[1] / luck[0])):
-                sketch.undo(size)
-                return False
+        chance = max(0.05, 1.5 * luck[1] / luck[0]) if luck[0] >= 4 else 1.0
+        if goal.tool.name not in sketch.prefer and not self.draw.chance(chance):
+            sketch.undo(size)
+            return False
         if self._try(sketch, planner, size):
             luck[0] += 1
             luck[1] += 1

@@ -18,17 +18,16 @@ from rods_env.apis.lexicon import Cast
 from rods_env.apis.registry import Port, fields_of
 from rods_env.errors import SynthesisError
 from rods_env.tasks.picks import picks
-from rods_env.tasks.synthesis import Placed, Source
+from rods_env.tasks.synthesis import Placed
 from rods_env.tasks.task import Mention
-from rods_env.tasks.text import say
+from rods_env.tasks.text import noun_of, say
+from rods_env.tasks.wishes import Source
 
 _SLOT = re.compile(r"\{(\w+)\}('s\b)?")
 # What follows "'s" up to a word that begins something else: "'s latest order" in "'s latest order to Oslo".
 _OWNED = re.compile(
     r"'s ((?:(?!(?:to|on|for|from|with|in|at|and|by|because|about|of|under|into|as|that|which|who|back|so|before|after"
     r"|until|over|against|instead|leaving|labelled|when|where)\b)[\w~-]+ ?)+)"
-)
-    r"'s ((?:(?!(?:to|on|for|from|with|in|at|and|by|because|about|of|under|into|as|that|which|who|back|so|before|after|until|over|against|instead|leaving|labelled|when|where)\b)[\w~-]+ ?)+)"
 )
 _PARTICLE = re.compile(r"\b(?:away|down|off|up|out|back|over|aside) $")
 _REQUESTS = (
@@ -47,12 +46,6 @@ _GREETINGS = (
     "Good morning, {} here. ",
     "Hello, my name is {}. ",
 )
-
-
-def noun_of(row: Any) -> str:
-    """The noun for an entity: what its type declares, or the kind of its id with spaces."""
-    first = fields_of(type(row))[0]
-    return type(row).NOUN or (first.ref or type(row).__name__.lower()).replace("_", " ")
 
 
 class Narrator:

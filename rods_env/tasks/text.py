@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from rods_env.apis.registry import Port
+from rods_env.apis.registry import Port, fields_of
 
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
            "November", "December")  # fmt: skip
 _OTHER_YEAR = re.compile(rf"\b\d{{1,2}} (?:{'|'.join(_MONTHS)}) \d{{4}}\b")
+
+
+def noun_of(row: Any) -> str:
+    """The noun for an entity: what its type declares, or the kind of its id with spaces."""
+    first = fields_of(type(row))[0]
+    return type(row).NOUN or (first.ref or type(row).__name__.lower()).replace("_", " ")
 
 
 def say(port: Port, value: Any, year: str) -> str:

@@ -28,9 +28,9 @@ EPISODES = 10_000
 PIECES = (
     '"', "'", "{", "}", "[", "]", "(", ")", ",", ":", "=", "\\", "\n", " ", "\t", "\x00", "-", ".", "_", "0", "9",
     "1e999", "25.0", "null", "None", "true", "NaN", "<tool_call>", "</tool_call>", "<tool_cal>", "<think>",
-    "</think>", "```", "```json\n", "[TOOL_CALLS]", '"name": ', '"arguments": ', '{"name": "', "}}", "}]", "\\u003c", "\\n", "\\ud800",
-    "\ud800", "ﬁ", "好", "é", "\u202e", "9" * 400, "**", "lambda: ", "f(", "__import__('os')", "order_id=",
-    "cus_", "1 if ", ";", "#", '""', "''", "\r", "\ufeff",
+    "</think>", "```", "```json\n", "[TOOL_CALLS]", '"name": ', '"arguments": ', '{"name": "', "}}", "}]", "\\u003c",
+    "\\n", "\\ud800", "\ud800", "ﬁ", "好", "é", "\u202e", "**", "lambda: ", "f(", "__import__('os')", "order_id=",
+    "cus_", "1 if ", ";", "#", '""', "''", "\r", "\ufeff", "9" * 400,
 )  # fmt: skip
 
 

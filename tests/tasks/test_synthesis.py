@@ -19,8 +19,8 @@ from rods_env.tasks.datasets import TaskSource, _apportioned, _drawn, base_shape
 from rods_env.tasks.graph import edges_of
 from rods_env.tasks.maker import TaskMaker, realize
 from rods_env.tasks.phrasing import noun_of
+from rods_env.tasks.plans import assign_tools
 from rods_env.tasks.shapes import Node, Shape, mark_of, offers, type_graph
-from rods_env.tasks.synthesis import assign_tools
 from rods_env.tasks.task import KINDS, Task, task_to_json
 from rods_env.tasks.validation import validate
 
