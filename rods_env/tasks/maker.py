@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import immutables
 
@@ -27,13 +26,17 @@ _MAX_ROWS_LONG = 60
 _REMEMBERED = 256  # how many drawn plans a maker keeps
 
 
-class _Known(NamedTuple):
-    """What was drawn for a task, without its world."""
+class _Known:
+    """What was drawn for a task, without its world, and how often it failed in other worlds."""
 
-    apis: tuple[str, ...]
-    nodes: list[Node]
-    plans: list[Plan]
-    depth: int
+    __slots__ = ("apis", "depth", "failures", "nodes", "plans")
+
+    def __init__(self, apis: tuple[str, ...], nodes: list[Node], plans: list[Plan], depth: int) -> None:
+        self.apis = apis
+        self.nodes = nodes
+        self.plans = plans
+        self.depth = depth
+        self.failures = 0
 
 
 class TaskMaker:
@@ -111,12 +114,21 @@ class TaskMaker:
         Raises:
             SynthesisError: when nothing was drawn yet, or this world does not fit.
         """
-        known = self.draw.choice(self._known) if self._known else None
+        at = self.draw.index(len(self._known))
+        known = self._known[at] if self._known else None
         if known is None or known.depth > max_depth:
             raise SynthesisError(f"no task of depth {max_depth} or less was drawn yet.", reason="plan")
         world, cast = self.stock.get(known.apis)
         planner = self._planner(world, cast)
-        planner.fill(Shape(tuple(known.nodes), frozenset()), known.plans)
+        try:
+            planner.fill(Shape(tuple(known.nodes), frozenset()), known.plans)
+        except SynthesisError:
+            known.failures += 2
+            if known.failures > 6:  # it fails more often than not: it depended on a rare world
+                self._known[at] = self._known[-1]
+                self._known.pop()
+            raise
+        known.failures = max(0, known.failures - 1)
         return _told(planner, _shape(planner), self.draw, known.apis)
 
     def _planner(self, world: World, cast: Cast) -> Planner:

@@ -1,8 +1,8 @@
 """From a plan to calls that work: arguments found in a world, executed wish by wish.
 
 `Planner` fills one wish of the user after the other: it samples entities of the world for what the user wants done
-until the call succeeds, follows them up to what the user can say (this order, hence this customer, hence this name), and
-places the calls in order, so that whatever differs from the shape is seen when it happens.
+until the call succeeds, follows them up to what the user can say (this order, hence this customer, hence this name),
+and places the calls in order, so that whatever differs from the shape is seen when it happens.
 """
 
 from __future__ import annotations

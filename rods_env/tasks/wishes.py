@@ -76,7 +76,7 @@ class Wish:
         self.arguments: dict[int, dict[str, Any]] = {}
         self.rows: dict[tuple[int, str], tuple[Any, str]] = {}  # (call, argument): the row and field it is taken from
         self.people: set[str] = set()
-        self.somebody = planner.cast
+        self.somebody: Cast | None = None  # whose name and address a call gives, which belong together
         self.result: list[Any] = []  # what the goal returned, and the world it left
         self.after = planner.services.state.world
 
@@ -108,7 +108,7 @@ class Wish:
         arguments: dict[str, Any] = {}
         target = self._target(index) if plan.tool.reads and None in plan.wiring.values() else None
         used: list[Any] = []
-        self.somebody = Cast((self.draw.choice(self.planner.cast.people),))  # a name and an address belong together
+        self.somebody = None
         for name, parent in plan.wiring.items():
             port = plan.tool.by_name[name]
             if parent is None:
@@ -235,6 +235,8 @@ class Wish:
             told = planner.news(port.kind)
             if told and self.draw.chance(0.93):
                 return told
+        if self.somebody is None:
+            self.somebody = Cast((self.draw.choice(planner.cast.people),))
         return literal(self.draw, port, planner.world.today, self.somebody)
 
     def _note_people(self, tool: Tool, arguments: dict[str, Any]) -> None:
