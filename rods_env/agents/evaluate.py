@@ -124,11 +124,13 @@ def evaluate(
         **options: passed to `ToolUseEnv`, such as `call_format`.
 
     Raises:
-        RodsError: if there are no tasks, or the agent has no `act`.
+        RodsError: if there are no tasks, or the agent has no `act`. What the agent itself raises is passed on.
     """
     chosen = load_tasks(tasks) if isinstance(tasks, (str, os.PathLike)) else list(tasks)
     if not chosen:
         raise RodsError("expected at least one task to evaluate on.")
+    if env is not None and options:
+        raise RodsError(f"{', '.join(options)}: give either an environment or options to make one with, not both.")
     env = env or gym.make("ToolUse-RODS-v0", tasks=chosen, **options)
     made = isinstance(agent, type) or not hasattr(agent, "act")  # a class has `act` too, but is none
     player: Any = agent(env) if made and callable(agent) else agent
@@ -139,24 +141,35 @@ def evaluate(
     for task in chosen:
         try:
             episodes.append(_play(player, env, task))
-        except RodsError:
-            raise
-        except Exception:  # an environment that fails is no failure of the agent: no reward, and not silent
+        except _CrashError as crash:  # an environment that fails is no failure of the agent: no reward, and not silent
             crashed += 1
-            _LOG.exception("task %s: the episode crashed and is left out", task.id)
+            _LOG.error("task %s: the episode crashed and is left out", task.id, exc_info=crash.__cause__)
         progress(1)
     return _evaluation(seed, episodes, crashed)
 
 
+class _CrashError(Exception):
+    """The environment raised something that is no `RodsError`; the cause says what."""
+
+
+def _safely(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    try:
+        return call(*args, **kwargs)
+    except RodsError:
+        raise
+    except Exception as error:
+        raise _CrashError from error
+
+
 def _play(agent: Any, env: gym.Env[Any, Any], task: Task) -> Episode:
-    _, info = env.reset(options={"task": task})
+    _, info = _safely(env.reset, options={"task": task})
     tools = info["tools"]
     if hasattr(agent, "begin"):
         agent.begin(info)
     steps, ended = 0, False
     while not ended:
         action = agent.act(list(info["messages"]), tools)
-        _, _, terminated, truncated, info = env.step(action)
+        _, _, terminated, truncated, info = _safely(env.step, action)
         tools = info.get("tools", tools)
         steps += 1
         ended = terminated or truncated

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
 import immutables
@@ -198,8 +199,7 @@ class Table(Generic[R]):
         state.world = World(world.now, world.tables.set(self.name, rows))
 
 
-def _by_id(row: Any) -> str:
-    return row.id  # type: ignore[no-any-return]
+_by_id = attrgetter("id")
 
 
 class ToolSpec(msgspec.Struct, frozen=True):

@@ -97,8 +97,13 @@ def id_from(prefix: str, number: int) -> str:
 
 
 _FIRST_DAY = datetime.date(2020, 1, 1)
-_DAYS = tuple((_FIRST_DAY + datetime.timedelta(days=n)).isoformat() for n in range(366 * 16))
+_DAYS = tuple((_FIRST_DAY + datetime.timedelta(days=n)).isoformat() for n in range(5844))  # to the end of 2035
 _DAY_NUMBER = {day: n for n, day in enumerate(_DAYS)}
+
+
+def is_day(text: str) -> bool:
+    """Whether the text is an ISO date from 2020 to 2035, the years in which worlds may play."""
+    return text in _DAY_NUMBER
 
 
 def day_after(today: str, days: int) -> str:

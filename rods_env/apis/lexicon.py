@@ -93,7 +93,6 @@ def draw_cast(draw: Draw, n: int = 7) -> Cast:
     return Cast(tuple(Person(f"{a} {b}", email_of(a, b)) for a, b in zip(firsts, lasts, strict=True)))
 
 
-@lru_cache(maxsize=200_000)
 def email_of(first: str, last: str) -> str:
     """The address that belongs to a name: ana.ruiz@example.com."""
     plain = unicodedata.normalize("NFKD", f"{first}.{last}".lower()).encode("ascii", "ignore").decode()

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from rods_env.apis.api import READ_SKILLS, SKILLS, Api, Record, State, Table, ToolSpec, World, tables_of
+from rods_env.apis.draw import is_day
 from rods_env.errors import RodsError
 
 _STRICT = msgspec.json.Encoder()
@@ -92,6 +93,7 @@ class Tool:
             frozen=True,
             forbid_unknown_fields=True,
         )
+        self._dates = tuple(at for at, p in enumerate(self.params) if p.kind == "date")
         self._decoder = msgspec.json.Decoder(arguments)
         self.schema = self._schema(arguments)
 
@@ -102,7 +104,7 @@ class Tool:
             msgspec.ValidationError: with what was expected and what came.
         """
         try:
-            return msgspec.structs.astuple(self._decoder.decode(arguments))
+            values = msgspec.structs.astuple(self._decoder.decode(arguments))
         except msgspec.ValidationError:
             # 3 and 3.0 are the same number, but msgspec takes no float for an integer.
             integers = [p.name for p in self.params if p.type == "int"]
@@ -113,7 +115,13 @@ class Tool:
                 value = loose.get(name)
                 if isinstance(value, float) and value.is_integer():
                     loose[name] = int(value)
-            return msgspec.structs.astuple(self._decoder.decode(_STRICT.encode(loose)))
+            values = msgspec.structs.astuple(self._decoder.decode(_STRICT.encode(loose)))
+        for at in self._dates:
+            if not is_day(values[at]) and values[at] != self.params[at].default:
+                raise msgspec.ValidationError(
+                    f"Expected a date from 2020 to 2035, got {values[at]!r} - at `$.{self.params[at].name}`"
+                )
+        return values
 
     def _check(self, returned: Any) -> None:
         spec, where = self.spec, f"tool {self.name!r} of API {self.api.NAME!r}"

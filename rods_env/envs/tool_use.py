@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, SupportsFloat
 
 import gymnasium as gym
@@ -12,20 +12,22 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 
 from rods_env.apis.api import World
-from rods_env.apis.registry import TOOLS, Services, Tool, check_apis, generation
-from rods_env.envs.calls import FORMATS, CallError, ParsedCall, describe_format, parse_calls
+from rods_env.apis.registry import TOOLS, Services, Tool, generation
+from rods_env.envs.calls import FORMATS, CallError, ParsedCall, describe_format, parse_calls, quick_call
 from rods_env.envs.grading import failed_checks
+from rods_env.envs.options import check_api_names, check_choice, check_positive, chosen_tasks
 from rods_env.envs.spaces import UnicodeText
 from rods_env.envs.transcript import Message, Transcript
 from rods_env.errors import RodsError, ToolError
 from rods_env.tasks.distractors import with_distractors
 from rods_env.tasks.replay import encode_result
-from rods_env.tasks.task import Task, load_tasks
+from rods_env.tasks.task import Task
 from rods_env.tasks.validation import offered_tools
 
 _SYSTEM = (
-    "You are an assistant who acts for the user by calling tools. Today is {day}, {time}. {calls} When you have done what "
-    "the user asked for, or cannot do it, answer without a call. Never make up ids or values; if something is missing, ask."
+    "You are an assistant who acts for the user by calling tools. Today is {day}, {time}. {calls} When you have done "
+    "what the user asked for, or cannot do it, answer without a call. Never make up ids or values; if something is "
+    "missing, ask."
 )
 
 _PREPARED = 1000  # tasks kept with their distractors
@@ -69,29 +71,31 @@ class ToolUseEnv(gym.Env[str, str]):
     Several calls in one message run in order. A message without a call closes the turn.
 
     ## Observation Space
-    Text (`UnicodeText`): the results of the calls as JSON, one line for each, or the next message of the user. An error is
-    `{"error": "…"}`. After the last turn it is empty.
+    Text (`UnicodeText`): the results of the calls as JSON, one line for each, or the next message of the user. An
+    error is `{"error": "…"}`. After the last turn it is empty, unless a failed call closed that turn.
 
     ## Starting State
-    A task drawn uniformly by the environment's own random generator, or `reset(options={"task": …})`: a `Task`, its id, or
-    its index. The world is the task's; the clock stands still.
+    A task drawn uniformly by the environment's own random generator, or `reset(options={"task": …})`: a `Task`, its
+    id, or its index. The world is the task's; the clock stands still.
 
     ## Rewards
-    1/N when a turn closes passed (N: turns of the task), else 0; their sum over an episode is the progress in [0, 1]. A turn
-    passes if the agent's world equals the gold world after that turn, and every result that the user asked to see is among
-    the results the agent has seen. A turn in which something is missing passes if nothing is called in it; with
-    `refrain_credit="with_recovery"` its 1/N is paid when the next turn, which supplies what was missing, passes too.
-    The whole contract: docs/grading.md.
+    1/N when a turn closes passed (N: turns of the task), else 0; their sum over an episode is the progress in [0, 1].
+    A turn passes if the agent's world equals the gold world after that turn, and every result that the user asked to
+    see is among the results the agent has seen. A turn in which something is missing passes if nothing is called in
+    it; with `refrain_credit="with_recovery"` its 1/N is paid when the next turn, which supplies what was missing,
+    passes too. The whole contract: docs/grading.md.
 
     ## Episode End
     Terminated after the last turn (`completed`), or, with `stop_at_failed_turn`, after the first that fails
     (`failed_turn`). Truncated after `max_steps` steps (`step_limit`).
 
     ## Information
-    On every step: `task_id`, `turn` (counted from 0), `turns`, `progress`, `turn_passed` (None unless a turn closed in this
-    step), `failed_checks` (of the turn that closed: `world`, `answers`, `called`), `closed_by` (`answer` or `attempts`), `error`
-    (whether a call of this step failed), `attempts_left`, `termination` (None while it runs), `messages` (the conversation in
-    the OpenAI chat shape). On `reset`, and when they change, also `tools` (OpenAI-style JSON schemas).
+    On every step: `task_id`, `turn` (counted from 0), `turns`, `progress`, `turn_passed` (None unless a turn closed in
+    this step), `failed_checks` (of the turn that closed: `world`, `answers`, `called`), `closed_by` (None, `answer` or
+    `attempts`), `error` (whether a call of this step failed), `attempts_left`, `termination` (None while it runs),
+    `messages` (the conversation in the OpenAI chat shape). On `reset`, and when they change, also `tools` (OpenAI-style
+    JSON schemas). In a vector environment Gymnasium makes an array of each, in which a `turn_passed` of None reads
+    False: look at `closed_by`.
 
     ## Arguments
     See `__init__`.
@@ -133,26 +137,28 @@ class ToolUseEnv(gym.Env[str, str]):
         Raises:
             RodsError: for a value that is none of these, or if no task is left.
         """
-        _check("call_format", call_format, FORMATS)
-        _check("refrain_credit", refrain_credit, ("with_recovery", "immediate"))
-        _check("stop_at_failed_turn", stop_at_failed_turn, (False, True))
-        _check("render_mode", render_mode, (None, *self.metadata["render_modes"]))
-        for name, value in (("attempts_per_turn", attempts_per_turn), ("max_steps", max_steps)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise RodsError(f"{name} must be a positive integer; got {value!r}.")
+        check_choice("call_format", call_format, FORMATS)
+        check_choice("refrain_credit", refrain_credit, ("with_recovery", "immediate"))
+        check_choice("stop_at_failed_turn", stop_at_failed_turn, (False, True))
+        check_choice("render_mode", render_mode, (None, *self.metadata["render_modes"]))
+        check_positive("attempts_per_turn", attempts_per_turn)
+        check_positive("max_steps", max_steps)
         self.observation_space: gym.Space[str] = UnicodeText()
         self.action_space: gym.Space[str] = UnicodeText()
         self.call_format = call_format
+        self._tagged = call_format in ("any", "hermes")
         self.attempts_per_turn = attempts_per_turn
         self.max_steps = max_steps
         self.stop_at_failed_turn = stop_at_failed_turn
         self.refrain_credit = refrain_credit
         self.render_mode = render_mode
-        self.distractor_apis = _apis("distractor_apis", distractor_apis)
-        self.tasks = _tasks(tasks, apis)
+        self.distractor_apis = check_api_names("distractor_apis", distractor_apis)
+        self.tasks = chosen_tasks(tasks, apis)
         self._by_id = {task.id: task for task in self.tasks}
         self._prepared: dict[str, tuple[Task, Task]] = {}
         self._services: Services | None = None
+        self._task: Task = self.tasks[0]
+        self._turn = 0
         self._live = False
         self._tools: dict[str, Tool] = {}
 
@@ -197,21 +203,27 @@ class ToolUseEnv(gym.Env[str, str]):
         """
         if not self._live:
             raise ResetNeeded("the episode has ended or not begun: call reset() before step().")
+        if not isinstance(action, str):
+            raise RodsError(f"expected the assistant's message as a str; got {type(action).__name__}.")
         self._steps += 1
-        try:
-            calls = parse_calls(action, self.call_format)
-        except CallError as error:
-            calls, observation = None, self._refuse(action, str(error))
-        if calls:
-            observation = self._run(action, calls)
-        elif calls is not None:
-            return self._close(action)
+        quick = quick_call(action) if self._tagged else None
+        if quick is not None:
+            observation = self._run(action, (quick,))
+        else:
+            try:
+                calls = parse_calls(action, self.call_format)
+            except CallError as error:
+                observation = self._refuse(action, str(error))
+            else:
+                if not calls:
+                    return self._close(action)
+                observation = self._run(action, calls)
         if self._attempts >= self.attempts_per_turn:
             return self._close(None, observation)
         if self._steps >= self.max_steps:
             self._end("step_limit")
-            return observation, 0.0, False, True, self._info(error=self._failed)
-        return observation, 0.0, False, False, self._info(error=self._failed)
+            return observation, 0.0, False, True, self._info()
+        return observation, 0.0, False, False, self._info()
 
     def render(self) -> Any:
         """The conversation and what is done, as text (`ansi`), or the task's graph (`rgb_array`, H x W x 3 bytes)."""
@@ -244,13 +256,14 @@ class ToolUseEnv(gym.Env[str, str]):
 
     def restore(self, snapshot: Snapshot) -> None:
         """Goes on from a snapshot, also from another environment's."""
+        if self._services is None or snapshot.task is not self._task or snapshot.turn != self._turn:
+            self._tools = _offered(snapshot.task, snapshot.turn)
         (self._task, world, self._transcript, self._turn, self._attempts, self._steps, self._called, self._progress,
          self._owed, self._passed, self._termination) = snapshot  # fmt: skip
         if self._services is None:
             self._services = Services(world)
         else:
             self._services.state.world = world
-        self._tools = _offered(self._task, self._turn)
         self._failed = False
         self._live = self._termination is None
 
@@ -285,26 +298,33 @@ class ToolUseEnv(gym.Env[str, str]):
     # ------------------------------------------------------------------ inside a step
 
     def _run(self, action: str, calls: Sequence[ParsedCall]) -> str:
-        """Runs calls in order; a refused one costs an attempt, and the others run all the same."""
-        run = self._services.run  # type: ignore[union-attr]  # set by reset
+        """Runs calls in order. A refused one costs an attempt; the others run all the same, while attempts are left."""
         self._called = True
         self._failed = False
         results = []
-        for name, arguments in calls:
-            tool = self._tools.get(name)
-            try:
-                if tool is None:
-                    raise ToolError("unknown_tool", self._unknown(name))
-                result = encode_result(run(tool, tool.decode(arguments)))
-            except ToolError as error:
-                result = self._error(str(error))
-            except msgspec.ValidationError as error:
-                result = self._error(f"{name}: {error}.")
-            except msgspec.DecodeError as error:
-                result = self._error(f"{name}: the arguments are no valid JSON: {error}.")
-            results.append((name, result))
-        self._transcript = self._transcript.after(_valid(action), results)
-        return results[0][1] if len(results) == 1 else "\n".join([text for _, text in results])
+        for call in calls:
+            if self._failed and self._attempts >= self.attempts_per_turn:
+                text = self._error("This call was not run: no attempts are left in this turn.")
+            else:
+                text = self._call(call.name, call.arguments)
+            results.append((call.name, text))
+        self._transcript = self._transcript.after(action if action.isascii() else _valid(action), results)
+        return text if len(results) == 1 else "\n".join([text for _, text in results])
+
+    def _call(self, name: str, arguments: Any) -> str:
+        """The result of one call as JSON text, or an error that the policy sees."""
+        tool = self._tools.get(name)
+        if tool is None:
+            return self._error(self._unknown(name))
+        try:
+            result = self._services.run(tool, tool.decode(arguments))  # type: ignore[union-attr]  # set by reset
+        except ToolError as error:
+            return self._error(str(error))
+        except msgspec.ValidationError as error:
+            return self._error(f"{name}: {error}.")
+        except msgspec.DecodeError as error:
+            return self._error(f"{name}: the arguments are no valid JSON: {error}.")
+        return encode_result(result)
 
     def _error(self, message: str) -> str:
         self._attempts += 1
@@ -325,11 +345,14 @@ class ToolUseEnv(gym.Env[str, str]):
         hint = f" Did you mean {close[0]}?" if close else ""
         return f"There is no tool {_valid(name[:60])!r} at the moment.{hint}"
 
-    def _close(self, action: str | None, observation: str = "") -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
+    def _close(
+        self, action: str | None, observation: str = ""
+    ) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
         """Grades the open turn and opens the next."""
         task, turn, transcript = self._task, self._turn, self._transcript
         if action is not None:
             transcript = transcript.plus({"role": "assistant", "content": _valid(action)})
+            self._failed = False
         failed = failed_checks(task, turn, self.world, transcript.results(), self._called)
         reward = self._pay(not failed, not task.turns[turn].calls)
         self._passed = (*self._passed, not failed)
@@ -348,7 +371,7 @@ class ToolUseEnv(gym.Env[str, str]):
                 self._end("step_limit")
         if self._termination is not None and action is not None:
             observation = ""
-        info = self._info(turn_passed=not failed, failed=failed, closed_by=closed_by, error=action is None)
+        info = self._info(not failed, failed, closed_by)
         if self._live and task.turns[self._turn].adds:
             self._tools = _offered(task, self._turn)
             info["tools"] = self._schemas()
@@ -377,7 +400,6 @@ class ToolUseEnv(gym.Env[str, str]):
         turn_passed: bool | None = None,
         failed: tuple[str, ...] = (),
         closed_by: str | None = None,
-        error: bool = False,
     ) -> dict[str, Any]:
         task = self._task
         return {
@@ -388,7 +410,7 @@ class ToolUseEnv(gym.Env[str, str]):
             "turn_passed": turn_passed,
             "failed_checks": failed,
             "closed_by": closed_by,
-            "error": error,
+            "error": self._failed,
             "attempts_left": self.attempts_per_turn - self._attempts,
             "termination": self._termination,
             "messages": self._transcript,
@@ -421,33 +443,6 @@ class ToolUseEnv(gym.Env[str, str]):
         if isinstance(wanted, str) and wanted in self._by_id:
             return self._by_id[wanted]
         raise RodsError(f"expected a Task, a task id or an index below {len(self.tasks)}; got {wanted!r}.")
-
-
-def _check(name: str, value: Any, allowed: Sequence[Any]) -> None:
-    if value not in allowed:
-        raise RodsError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}.")
-
-
-def _apis(name: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Collection):
-        raise RodsError(f"{name} must be a sequence of names of APIs; got {value!r}.")
-    return check_apis(value)
-
-
-def _tasks(tasks: str | os.PathLike[str] | Sequence[Task], apis: Sequence[str] | None) -> list[Task]:
-    if isinstance(tasks, (str, os.PathLike)):
-        found = load_tasks(tasks)
-    elif isinstance(tasks, Sequence) and all(isinstance(task, Task) for task in tasks):
-        found = list(tasks)  # type: ignore[arg-type]  # mypy takes it for a str still
-    else:
-        raise RodsError(f"tasks must be a name, a path, or a sequence of Task; got {tasks!r:.60}.")
-    if apis is not None:
-        wanted = set(_apis("apis", apis))
-        found = [task for task in found if wanted.issuperset(task.apis)]
-    if not found:
-        only = "" if apis is None else f" that uses only the APIs {apis}"
-        raise RodsError(f"expected at least one task{only}; got none.")
-    return found
 
 
 _OFFERED: dict[tuple[int, tuple[str, ...], tuple[str, ...]], dict[str, Tool]] = {}

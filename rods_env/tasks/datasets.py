@@ -118,8 +118,8 @@ class TaskSource:
         others = [name for name in self.apis if name not in apis]
         offered = draw.sample(others, 2) if kind == "long_context" else []
         maker = self.long_maker if kind == "long_context" else self.maker
-        if turns is None and not prefer and draw.chance(self.reuse):
-            return transformed(maker.again(max_depth or 6), kind, draw)
+        if not prefer and draw.chance(self.reuse):
+            return transformed(maker.again(max_depth or 6, turns), kind, draw)
         chatty = draw.choice((0.1, 0.2, 0.35))
         task = maker.task(apis, turns=n, chatty=chatty, max_depth=depth, prefer=prefer, offered=offered)
         return transformed(task, kind, draw)

@@ -104,20 +104,21 @@ class TaskMaker:
         else:
             self._known[self.draw.index(_REMEMBERED)] = known
 
-    def again(self, max_depth: int = 6) -> Task:
+    def again(self, max_depth: int = 6, turns: int | None = None) -> Task:
         """A task with the tools and the structure of one that was drawn before, in another world: other people, other
         entities, other words. A fifth of the work of `task`, because nothing has to be searched for.
 
         Args:
             max_depth: as in `task`.
+            turns: how many turns; None for any number.
 
         Raises:
             SynthesisError: when nothing was drawn yet, or this world does not fit.
         """
         at = self.draw.index(len(self._known))
         known = self._known[at] if self._known else None
-        if known is None or known.depth > max_depth:
-            raise SynthesisError(f"no task of depth {max_depth} or less was drawn yet.", reason="plan")
+        if known is None or known.depth > max_depth or turns not in (None, known.nodes[-1].turn + 1):
+            raise SynthesisError("no such task was drawn yet.", reason="plan")
         world, cast = self.stock.get(known.apis)
         planner = self._planner(world, cast)
         try:

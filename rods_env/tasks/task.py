@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from rods_env.apis.api import World
-from rods_env.apis.registry import TABLES
+from rods_env.apis.registry import TABLES, TOOLS
 from rods_env.apis.worlds import WorldData, world_from_data, world_to_data
 from rods_env.errors import RodsError
 
@@ -84,7 +84,7 @@ class Task(msgspec.Struct, frozen=True, dict=True, eq=False):
     """An initial world, the turns of a user, and the calls that satisfy them.
 
     Attributes:
-        id: derived from the content: the APIs and eight hexadecimal digits.
+        id: derived from the content: the APIs that are called, and eight hexadecimal digits.
         kind: `base`, `missing_function`, `missing_parameter` or `long_context`.
         apis: the APIs whose tools are offered.
         turns: the user's messages with their gold calls.
@@ -150,9 +150,11 @@ class Task(msgspec.Struct, frozen=True, dict=True, eq=False):
 def make_task(
     kind: Kind, apis: tuple[str, ...], turns: tuple[Turn, ...], world: World, parent: str | None = None
 ) -> Task:
-    """A task whose id is derived from its text and calls."""
+    """A task whose id is derived from its text and calls: the APIs it calls, and a hash."""
     content = hashlib.blake2b(msgspec.json.encode((kind, world.now, turns)), digest_size=4)
-    return Task(f"{'+'.join(apis)}-{content.hexdigest()}", kind, apis, turns, world, parent)
+    called = {TOOLS[call.tool].api.NAME for turn in turns for call in turn.calls}
+    name = "+".join(api for api in apis if api in called)
+    return Task(f"{name}-{content.hexdigest()}", kind, apis, turns, world, parent)
 
 
 def task_to_json(task: Task) -> bytes:
