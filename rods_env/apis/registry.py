@@ -272,8 +272,23 @@ def check_apis(names: typing.Iterable[str]) -> tuple[str, ...]:
 
 def tools_of(apis: typing.Iterable[str]) -> list[Tool]:
     """The tools of the named APIs, in the order in which they stand in the code."""
-    wanted = set(check_apis(apis))
-    return [tool for tool in TOOLS.values() if tool.api.NAME in wanted]
+    key = (generation(), tuple(apis))
+    if key not in _TOOLS_OF:
+        wanted = set(check_apis(key[1]))
+        _TOOLS_OF[key] = [tool for tool in TOOLS.values() if tool.api.NAME in wanted]
+    return _TOOLS_OF[key].copy()
+
+
+_TOOLS_OF: dict[tuple[int, tuple[str, ...]], list[Tool]] = {}
+
+
+def lacking_table(world: World, apis: typing.Iterable[str]) -> str | None:
+    """The name of a table that the APIs need and the world lacks, or None."""
+    for api in apis:
+        for name in tables_of(APIS[api]):
+            if f"{api}.{name}" not in world.tables:
+                return f"{api}.{name}"
+    return None
 
 
 class Services:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rods_env.apis.api import Record, Trace, World
-from rods_env.apis.registry import TABLES, TOOLS, Services, Tool
+from rods_env.apis.registry import TOOLS, Services, Tool, check_apis, lacking_table
 from rods_env.errors import RodsError, ToolError
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ def replay(task: Task) -> Gold:
     Raises:
         RodsError: if a call names an unknown tool, has wrong arguments, or fails; says which call.
     """
-    lacking = [t for t in TABLES if t.partition(".")[0] in task.apis and t not in task.world.tables]
+    lacking = lacking_table(task.world, check_apis(task.apis))
     if lacking:
-        raise RodsError(f"the world of task {task.id} lacks the table {lacking[0]!r}.")
+        raise RodsError(f"the world of task {task.id} lacks the table {lacking!r}.")
     services, trace = Services(task.world), Trace()
     steps: list[Step] = []
     worlds, answers = [], []

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from rods_env.apis.api import World
-from rods_env.apis.registry import TABLES, TOOLS
+from rods_env.apis.registry import TOOLS, check_apis, lacking_table
 from rods_env.apis.worlds import WorldData, world_from_data, world_to_data
 from rods_env.errors import RodsError
 
@@ -192,9 +192,9 @@ def task_from_json(line: bytes | str) -> Task:
     try:
         data = msgspec.json.decode(line, type=_Line)
         world = world_from_data(data.world)
-        lacking = [name for name in TABLES if name.partition(".")[0] in data.apis and name not in world.tables]
+        lacking = lacking_table(world, check_apis(data.apis))
         if lacking:
-            raise RodsError(f"not a task: the world lacks the table {lacking[0]!r} of one of its APIs.")
+            raise RodsError(f"not a task: the world lacks the table {lacking!r} of one of its APIs.")
         return Task(data.id, data.kind, data.apis, data.turns, world, data.parent)
     except (msgspec.MsgspecError, KeyError, TypeError, UnicodeError) as error:
         raise RodsError(f"not a task: {error}") from None

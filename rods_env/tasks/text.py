@@ -80,7 +80,7 @@ def is_said(port: Port, value: Any, text: str, year: str) -> bool:
     """Whether the text gives the value in one of its spoken forms."""
     if port.kind == "date":
         said, written = spoken_forms(port, value, year)
-        if value[:4] == year:  # "4 May 2027" says another day than "4 May"
+        if value[:4] == year and stands_in(said, text):  # "4 May 2027" says another day than "4 May"
             text = _OTHER_YEAR.sub("", text)
         return stands_in(said, text) or stands_in(written, text)
     return any(stands_in(form, text) for form in spoken_forms(port, value, year))

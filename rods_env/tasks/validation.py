@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from rods_env.apis.registry import APIS, TABLES, TOOLS, tools_of
+from rods_env.apis.registry import APIS, TOOLS, lacking_table, tools_of
 from rods_env.errors import RodsError
 from rods_env.tasks.graph import source_of
 from rods_env.tasks.picks import picked
@@ -59,10 +59,9 @@ def _structure(task: Task) -> Iterator[str]:
     unknown = [name for name in task.apis if name not in APIS]
     if unknown or not task.apis:
         yield f"The APIs must be registered ones; unknown: {unknown}."
-    for name in task.apis:
-        lacking = [t for t in TABLES if t.startswith(f"{name}.") and t not in task.world.tables]
-        if lacking:
-            yield f"The world lacks the table {lacking[0]!r} of an API of the task."
+    lacking = None if unknown else lacking_table(task.world, task.apis)
+    if lacking:
+        yield f"The world lacks the table {lacking!r} of an API of the task."
     for number, turn in enumerate(task.turns, 1):
         if not turn.message.strip():
             yield f"Turn {number} has no message."
