@@ -71,6 +71,19 @@ def state_sources(step: Step, last_writer: dict[Cell, int]) -> set[int]:
     return {last_writer[cell] for cell in step.reads | step.writes if cell in last_writer}
 
 
+def argument_sources(task: Task) -> tuple[dict[str, int | None], ...]:
+    """`data_sources` of every gold call; what `Task.sources` keeps."""
+    steps, year = task.gold.steps, task.world.now[:4]
+    texts, said = [], ""
+    for turn in task.turns:
+        said += turn.message + "\n"
+        texts.append(said)
+    return tuple(
+        data_sources(step, call.arguments, steps[:index], texts[task.turn_of_call[index]], year)
+        for index, (step, call) in enumerate(zip(steps, task.calls, strict=True))
+    )
+
+
 def edges_of(task: Task) -> Edges:
     """The edges of a task's dependency graph, (earlier call, later call) to kind.
 
@@ -78,17 +91,11 @@ def edges_of(task: Task) -> Edges:
     `state`: the later call read or wrote a row that the earlier one was the last to write (and there is no data edge).
     """
     edges: Edges = {}
-    steps = task.gold.steps
     last_writer: dict[Cell, int] = {}
-    texts, said = [], ""
-    for turn in task.turns:
-        said += turn.message + "\n"
-        texts.append(said)
-    for index, (step, call) in enumerate(zip(steps, task.calls, strict=True)):
-        text = texts[task.turn_of_call[index]]
+    for index, (step, sources) in enumerate(zip(task.gold.steps, task.sources, strict=True)):
         for source in state_sources(step, last_writer):
             edges[source, index] = "state"
-        for found in data_sources(step, call.arguments, steps[:index], text, task.world.now[:4]).values():
+        for found in sources.values():
             if found is not None:
                 edges[found, index] = "data"
         for cell in step.writes:

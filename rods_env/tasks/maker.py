@@ -213,10 +213,10 @@ def _told(planner: Planner, shape: Shape, draw: Draw, apis: tuple[str, ...]) -> 
     )
     kind: Kind = "base" if planner.max_rows == _MAX_ROWS else "long_context"
     task = make_task(kind, apis, turns, world)
-    edges = edges_of(task)
-    if {pair for pair, edge in edges.items() if edge == "data"} != shape.data:
+    data = {(u, v) for v, sources in enumerate(task.sources) for u in sources.values() if u is not None}
+    if data != shape.data:
         raise SynthesisError("the text gives a value that should be looked up.", reason="edges")
-    if shape.state is not None and {pair for pair, edge in edges.items() if edge == "state"} != shape.state:
+    if shape.state is not None and {e for e, edge in edges_of(task).items() if edge == "state"} != shape.state:
         raise SynthesisError("other calls depend on each other than in the shape.", reason="edges")
     return task
 

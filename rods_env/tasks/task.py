@@ -121,6 +121,16 @@ class Task(msgspec.Struct, frozen=True, dict=True, eq=False):
         return replay(self)
 
     @cached_property
+    def sources(self) -> tuple[dict[str, int | None], ...]:
+        """For each gold call where its arguments come from: an earlier call's result by index, or None for the text.
+
+        An argument that stands neither in the text nor in an earlier result is left out.
+        """
+        from rods_env.tasks.graph import argument_sources
+
+        return argument_sources(self)
+
+    @cached_property
     def graph(self) -> nx.DiGraph:
         """The dependency graph, derived by executing the gold calls."""
         from rods_env.tasks.graph import dependency_graph

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator
 
 from rods_env.apis.registry import APIS, TOOLS, lacking_table, tools_of
 from rods_env.errors import RodsError
-from rods_env.tasks.graph import source_of
 from rods_env.tasks.picks import picked
 from rods_env.tasks.replay import Gold
 from rods_env.tasks.task import KINDS, Task
@@ -35,7 +34,7 @@ def validate(task: Task, pool: Collection[Task] = ()) -> list[str]:
     except RodsError as error:
         return [f"The gold calls do not replay: {error}"]
     broken += _idle(task, gold)
-    broken += _arguments(task, gold)
+    broken += _arguments(task)
     broken += _asking(task, gold)
     broken += _mentions(task, gold)
     broken += _offers(task)
@@ -101,23 +100,17 @@ def _idle(task: Task, gold: Gold) -> Iterator[str]:
         seen.update(step.text for step in steps)
 
 
-def _arguments(task: Task, gold: Gold) -> Iterator[str]:
+def _arguments(task: Task) -> Iterator[str]:
     """Every argument stands in the text shown so far or in an earlier result; strings and lists are short."""
-    text, index, year = "", 0, task.world.now[:4]
-    for number, turn in enumerate(task.turns, 1):
-        text += turn.message + "\n"
-        for call in turn.calls:
-            step = gold.steps[index]
-            for name, value in call.arguments.items():
-                where = f"Turn {number}, {call.tool}({name}={value!r})"
-                port = step.tool.by_name[name]
-                if not is_said(port, value, text, year) and source_of(port, value, gold.steps[:index]) is None:
-                    yield f"{where}: the value stands neither in the text so far nor in an earlier result."
-                if isinstance(value, str) and len(value) > MAX_STRING:
-                    yield f"{where}: longer than {MAX_STRING} characters."
-                if isinstance(value, list) and len(value) > MAX_LIST:
-                    yield f"{where}: more than {MAX_LIST} items."
-            index += 1
+    for call, sources, turn in zip(task.calls, task.sources, task.turn_of_call, strict=True):
+        for name, value in call.arguments.items():
+            where = f"Turn {turn + 1}, {call.tool}({name}={value!r})"
+            if name not in sources:
+                yield f"{where}: the value stands neither in the text so far nor in an earlier result."
+            if isinstance(value, str) and len(value) > MAX_STRING:
+                yield f"{where}: longer than {MAX_STRING} characters."
+            if isinstance(value, list) and len(value) > MAX_LIST:
+                yield f"{where}: more than {MAX_LIST} items."
 
 
 def _asking(task: Task, gold: Gold) -> Iterator[str]:
@@ -129,9 +122,8 @@ def _asking(task: Task, gold: Gold) -> Iterator[str]:
     for index, call in enumerate(task.calls):
         if task.turn_of_call[index] == at + 1:
             by_name = gold.steps[index].tool.by_name
-            for name, value in call.arguments.items():
-                known = source_of(by_name[name], value, gold.steps[:index]) is not None
-                if not known and not is_said(by_name[name], value, text, year):
+            for name, source in task.sources[index].items():
+                if source is None and not is_said(by_name[name], call.arguments[name], text, year):
                     return
     yield f"Turn {at + 1}: nothing is missing in it, and yet it has no gold calls."
 
