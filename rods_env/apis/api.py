@@ -241,10 +241,13 @@ class Api:
 
     Attributes:
         NAME: the short name used for `apis=` and as the prefix of its table names.
-        PERSONAL: whether the service belongs to the person who speaks ("my calendar").
+        PERSONAL: whether the service belongs to the person who speaks, who then sends nothing to himself.
+        SUBSTITUTES: tools that another tool can stand in for; withholding one would leave nothing missing.
     """
 
     NAME: ClassVar[str] = ""
+    PERSONAL: ClassVar[bool] = False
+    SUBSTITUTES: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, state: State) -> None:
         self.state = state

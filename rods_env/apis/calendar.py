@@ -301,8 +301,7 @@ class Calendar(Api):
     @tool(
         "create",
         ask=(
-            "schedule a meeting called {title} for {organiser_id} on {date}",
-            "plan a meeting called {title} on {date} with {organiser_id} as the organiser",
+            "schedule a meeting called {title} for {organiser_id} on {date} at {time}",
             "put the meeting {title} into {organiser_id}'s calendar on {date} at {time}",
             "set up a meeting called {title} for {organiser_id} on {date} at {time}",
             "arrange a meeting called {title} for {organiser_id} on {date} at {time}",
@@ -310,9 +309,7 @@ class Calendar(Api):
         done="The {title} meeting is planned for {date} at {time}.",
         errors=("in_the_past", "busy"),
     )
-    def schedule_meeting(
-        self, organiser_id: ColleagueId, title: MeetingTitle, date: Date, time: Time = "09:00"
-    ) -> Meeting:
+    def schedule_meeting(self, organiser_id: ColleagueId, title: MeetingTitle, date: Date, time: Time) -> Meeting:
         """Schedule a meeting of an hour, at 09:00 where no time is given. The organiser must be free then.
 
         Args:

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from rods_env.apis.api import Api, Record, Table, tool
 from rods_env.apis.draw import Draw
-from rods_env.apis.kinds import Date, Email, Kind, PersonName, Ref, Sentence
+from rods_env.apis.kinds import Date, Email, Kind, PersonName, Ref
 from rods_env.apis.lexicon import Cast
 from rods_env.errors import ToolError
 
@@ -46,6 +46,7 @@ FolderId = Annotated[str, Ref("folder")]
 FileId = Annotated[str, Ref("file")]
 VersionId = Annotated[str, Ref("version")]
 FolderName = Annotated[str, Kind("folder_name", "What a folder of the drive is called.", words=FOLDERS)]
+FileText = Annotated[str, Kind("file_text", "What a file says.", words=TEXTS, quote=True)]
 FileName = Annotated[str, Kind("file_name", "What a file is called, with its ending.", words=NEW_FILES)]
 Kilobytes = Annotated[int, Kind("kilobytes", "A size in kilobytes.", unit="kilobytes", ge=0)]
 FileStatus = Literal["unlocked", "locked", "deleted"]
@@ -115,7 +116,7 @@ class FileVersion(Record, frozen=True):
     id: VersionId
     file_id: FileId
     file_name: FileName
-    text: Sentence
+    text: FileText
     size: Kilobytes
     saved: Date
     state: VersionState
@@ -153,6 +154,7 @@ class Files(Api):
     """A company's shared drive, as its administrators see it."""
 
     NAME: ClassVar[str] = "files"
+    SUBSTITUTES: ClassVar[frozenset[str]] = frozenset({"restore_version"})  # edit_file with the old text
 
     drive_users = Table(DriveUser, "dru")
     folders = Table(Folder, "fol")
@@ -187,7 +189,7 @@ class Files(Api):
         "lookup",
         ask=(
             "find the {folder_name} folder on the shared drive",
-            "look up the {folder_name} folder",
+            "look up the {folder_name} folder on the shared drive",
             "check who owns the {folder_name} folder",
             "tell me who the {folder_name} folder belongs to",
         ),
@@ -331,7 +333,7 @@ class Files(Api):
         done="The new file {file_name} is in the {folder_name} folder.",
         errors=("name_taken",),
     )
-    def create_file(self, folder_id: FolderId, file_name: FileName, text: Sentence) -> DriveFile:
+    def create_file(self, folder_id: FolderId, file_name: FileName, text: FileText) -> DriveFile:
         """Create a file in a folder. Its first version is the text.
 
         Args:
@@ -384,7 +386,7 @@ class Files(Api):
         done="The text of {file_name} was replaced.",
         errors=("in_trash", "locked", "same_text"),
     )
-    def edit_file(self, file_id: FileId, text: Sentence) -> FileVersion:
+    def edit_file(self, file_id: FileId, text: FileText) -> FileVersion:
         """Replace the text of an unlocked file. The text so far stays as a former version.
 
         Args:

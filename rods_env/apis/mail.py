@@ -135,6 +135,8 @@ class Mail(Api):
     """A mailbox with its address book, as its owner sees it."""
 
     NAME: ClassVar[str] = "mail"
+    PERSONAL: ClassVar[bool] = True
+    SUBSTITUTES: ClassVar[frozenset[str]] = frozenset({"trash_mail", "send_draft", "send_mail", "forward_mail"})
 
     contacts = Table(Contact, "con")
     mailboxes = Table(Mailbox, "mbx")
@@ -306,8 +308,8 @@ class Mail(Api):
         ask=(
             "draft a mail to {email} with the subject {subject} and the text {text}",
             "write a draft to {email} with the subject {subject} that says {text}",
-            "save a draft for {email} about {subject} that reads {text}",
-            "draft a mail to {email} about {subject} that says {text}",
+            "save a draft for {email} with the subject {subject} that reads {text}",
+            "write a draft for {email} with the subject {subject}, saying {text}",
         ),
         done="A draft for {email} is ready.",
     )
@@ -418,7 +420,7 @@ class Mail(Api):
             "write {email} a mail with the subject {subject} and the text {text}",
             "send {email} a mail with the subject {subject} that says {text}",
             "mail {email} the text {text} with the subject {subject}",
-            "send a mail about {subject} to {email} that says {text}",
+            "send a mail with the subject {subject} to {email} that says {text}",
         ),
         done="The mail to {recipient} is on its way.",
     )

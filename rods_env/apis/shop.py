@@ -20,10 +20,10 @@ CATEGORIES = {
     "toys": ("wooden train", "chess set", "kite", "puppet theatre", "marble run"),
 }
 
-OPINIONS = (
-    "It does what it should.", "I would buy it again.", "Not what I hoped for.", "Good for the price.",
-    "It broke after a week.", "My children love it.", "Smaller than it looks in the picture.",
-    "Well made and quick to arrive.",
+OPINIONS = (  # each fits any number of stars
+    "I ordered it for my sister.", "It arrived within three days.", "The colour is as in the picture.",
+    "I have had it for two months now.", "It was a birthday present.", "We use it nearly every day.",
+    "It is my second one.", "The box was opened already.",
 )  # fmt: skip
 
 CustomerId = Annotated[str, Ref("customer")]

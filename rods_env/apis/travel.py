@@ -86,7 +86,7 @@ class Booking(Record, frozen=True):
     id: BookingId
     traveller_id: TravellerId
     passenger: PersonName
-    flight_id: FlightId
+    flight_id: str  # no Ref: to book the flight of a booking again is no wish anybody has
     origin: City
     destination: City
     date: Date

@@ -26,11 +26,11 @@ from rods_env.tasks.validation import offered_tools
 
 _SYSTEM = (
     "You are an assistant who acts for the user by calling tools. Today is {day}, {time}. {calls} When you have done "
-    "what the user asked for, or cannot do it, answer without a call. Never make up ids or values; if something is "
-    "missing, ask."
+    "what the user asked for, answer without a call. Never make up ids or values. If a request cannot be carried out "
+    "because a tool is not offered or a value is missing that only the user knows, say so or ask, and call nothing."
 )
 
-_PREPARED = 1000  # tasks kept with their distractors
+_PREPARED = 1000  # how many tasks are kept with their distractors
 
 _encode_error = msgspec.json.Encoder().encode
 

@@ -30,12 +30,12 @@ _OWNED = re.compile(
     r"|until|over|against|instead|leaving|labelled|when|where)\b)[\w~-]+ ?)+)"
 )
 _PARTICLE = re.compile(r"\b(?:away|down|off|up|out|back|over|aside) $")
-_REQUESTS = (
-    "Please {}.", "Could you {}?", "Can you {}?", "{}, please.", "I'd like you to {}.", "Please {}.", "Would you {}?",
-)  # fmt: skip
-_OPENERS = ("", "", "", "Thanks. ", "Great. ", "Good. ", "All right. ", "Thank you. ", "Okay. ", "Perfect. ")
+_QUESTIONS = ("Could you {}?", "Can you {}?", "Would you {}?", "Could you please {}?")
+_REQUESTS = ("Please {}.", "{}, please.", "I'd like you to {}.", "Please {}.", "I need you to {}.", "{}.")
+_OPENERS = ("", "", "", "", "", "", "Thanks. ", "Great. ", "Good. ", "All right. ", "Thank you. ", "Okay. ")
 _LINKS = ("After that, please {}.", "Then {}, please.", "And please {}.", "Also {}, please.", "Then please {}.")
 _TOPICS = ("Something else. ", "One more thing. ", "Now something different. ", "There is something else. ")
+_OWNERS = {"me": "my", "it": "its", "them": "their"}
 _OF_ME = re.compile(r"the ([\w -]+) of $")
 _ONE_MANY = re.compile(r"\b1 (piece|star|night|year|minute|day|place)s\b")
 _A_VOWEL = re.compile(r"\b([Aa]) (?=(?!uni|use|one|eu)[aeiou])")
@@ -72,6 +72,15 @@ class Narrator:
         self.introduced = False
         self.named: set[str] = set()  # people whose full name was said
         self.no_it = False  # "call it off", but never "call off it"
+        self.in_clause: set[str] = set()  # people named in the clause that is being told
+        self.clauses = 0
+        self.alike: dict[str, tuple[int, set[str]]] = {}  # noun to the last clause with it, and the entities there
+        self.frame = ""
+        self.turn = 0
+        self.turn_of: dict[str, int] = {}  # when an entity was mentioned last
+        self.first_turn_of: dict[str, int] = {}
+        self.first_slot = True
+        self.as_owner = False  # whether the phrase is for "the date of …"
 
     def messages(self) -> list[tuple[str, tuple[Mention, ...]]]:
         """The message of each turn with its references.
@@ -82,7 +91,7 @@ class Narrator:
         turns = self.placed[-1].turn + 1
         found = []
         for turn in range(turns):
-            self.mentions = []
+            self.mentions, self.turn = [], turn
             topic = turn > 0 and self._new_topic(turn)
             clauses = [self._clause(i) for i, p in enumerate(self.placed) if p.turn == turn and p.spoken]
             opener = self.draw.choice(_TOPICS if topic else _OPENERS) if turn else ""
@@ -110,15 +119,24 @@ class Narrator:
     def _sentences(self, clauses: list[str]) -> str:
         draw = self.draw
         if len(clauses) == 1:
-            return _sentence(draw.choice(_REQUESTS), clauses[0])
+            return self._request(clauses[0])
         if len(clauses) == 2 and draw.chance(0.5):
-            return _sentence(draw.choice(_REQUESTS), " and ".join(clauses))
+            return self._request(" and ".join(clauses))
         links = draw.sample(_LINKS, len(clauses) - 1)
-        frames = [draw.choice(_REQUESTS), *links]
-        return " ".join(_sentence(frame, clause) for frame, clause in zip(frames, clauses, strict=True))
+        rest = [_sentence(link, clause) for link, clause in zip(links, clauses[1:], strict=True)]
+        return " ".join([self._request(clauses[0]), *rest])
+
+    def _request(self, clause: str) -> str:
+        """The clause as a request, not in the form of the one before; no question behind a quoted sentence."""
+        quoted = clause.endswith(('."', '?"', '!"'))
+        frames = [f for f in _REQUESTS + (() if quoted else _QUESTIONS) if f != self.frame]
+        self.frame = self.draw.choice(frames)
+        return _sentence(self.frame, clause)
 
     def _clause(self, index: int) -> str:
         placed = self.placed[index]
+        self.in_clause = set()
+        self.clauses += 1
         text = self._fill(index, placed.clause)
         self.told.add(index)
         row = placed.step.rows[0]
@@ -136,7 +154,7 @@ class Narrator:
             if match.start() < end:
                 continue
             out += template[end : match.start()]
-            self.no_it = bool(_PARTICLE.search(out))
+            self.no_it, self.first_slot = bool(_PARTICLE.search(out)), not end
             phrase = self._argument(index, placed.tool.by_name[match[1]])
             end = match.end()
             if not match[2]:
@@ -144,11 +162,13 @@ class Narrator:
                 out = f"{out[: of.start()]}my {of[1]}" if of else out + phrase  # "the orders of me"
                 continue
             owned = _OWNED.match(template, match.end(1) + 1)
-            if phrase in ("me", "it"):
-                out += {"me": "my", "it": "its"}[phrase]
+            if phrase in _OWNERS:
+                out += self._owner(phrase)
             elif len(phrase.split()) <= 3 or not owned:
                 out += phrase + "'s"
             else:
+                if " of " in phrase or " with " in phrase:
+                    raise SynthesisError("whose it is would take too many words.", reason="phrasing")
                 out += f"the {owned[1].rstrip()} of {phrase}" + (" " if owned[1].endswith(" ") else "")
                 end = owned.end()
         return out + template[end:]
@@ -164,11 +184,15 @@ class Narrator:
             return self._entity(index, port, source)
         field = next(f for f in fields_of(type(row)) if f.name == source.field)
         if _id(row):
-            if self.focus == row.id and not type(row).CALLED and field.kind != "date":
+            if self.focus == row.id and self.first_slot and not type(row).CALLED and field.kind != "date":
                 return f"its {field.label}"
+            self.as_owner = True
             owner = self._entity(index, port, source)
-            if owner == "me":
-                return f"my {field.label}"
+            self.as_owner = False
+            if owner in _OWNERS:
+                return f"{self._owner(owner)} {field.label}"
+            if len(owner.split()) > 7 or " of " in owner:
+                raise SynthesisError("whose it is would take too many words.", reason="phrasing")
             if type(row).CALLED == "{name}" and len(owner.split()) <= 2:
                 return f"{owner}'s {field.label}"
             return f"the {field.label} of {owner}"
@@ -177,6 +201,12 @@ class Narrator:
         self.told.add(source.call)
         phrase = self._fill(source.call, self.placed[source.call].tool.spec.rows)
         return phrase if self.placed[source.call].tool.skill == "compute" else f"the {field.label} of {phrase}"
+
+    def _owner(self, pronoun: str) -> str:
+        """ "my" for "me", in the text and in the reference that was just noted."""
+        if self.mentions and self.mentions[-1].text == pronoun:
+            self.mentions[-1] = msgspec.structs.replace(self.mentions[-1], text=_OWNERS[pronoun])
+        return _OWNERS[pronoun]
 
     def _said(self, index: int, port: Port, value: Any) -> str:
         if port.kind == "person" and value == self.user.name and not self.placed[index].spoken:
@@ -188,8 +218,11 @@ class Narrator:
         return say(port, value, self.year)
 
     def _name(self, name: str, short: bool = True) -> str:
-        """A person's name: in full at first, later often the first name, which nobody else of the cast has."""
-        if short and name in self.named and name in self.cast_names and self.draw.chance(0.85):
+        """A person: the full name, later the first name, which nobody else of the cast has, or "them"."""
+        if short and self.in_clause == {name}:
+            return "them"
+        self.in_clause.add(name)
+        if short and name in self.named and name in self.cast_names:
             return name.split(" ", 1)[0]
         self.named.add(name)
         return name
@@ -229,26 +262,31 @@ class Narrator:
 
     def _again(self, row: Any, key: str, noun: str) -> str:
         """A phrase for an entity that was mentioned before, or "" where none would be clear."""
-        if type(row).CALLED:
+        described = self.first_turn_of.get(key) == self.turn and type(row).CALLED != "{name}"
+        if type(row).CALLED and not described:  # what was only described just now has no name yet that the user knows
             said = {f.name: say(f, getattr(row, f.name), self.year).strip('"') for f in fields_of(type(row))}
             self.focus = None
             called = type(row).CALLED.format(**said)
             return self._name(called) if type(row).CALLED == "{name}" else called
         if self.focus == key and not self.no_it and self.draw.chance(0.85):
             return "it"
-        latest = [k for k, n in self.known.items() if n == noun][-1]
-        return f"that {noun}" if latest == key else ""
+        latest = [k for k, n in self.known.items() if n == noun]
+        two = len(self.alike.get(noun, (0, set()))[1]) > 1  # "from my savings account to my joint account"
+        others = any(self.turn_of[k] >= self.turn - 1 for k in latest if k != key)
+        return f"that {noun}" if latest[-1] == key and not two and not others else ""
 
     def _one_of(self, index: int, port: Port, source: Source, key: str, noun: str) -> str:
         parent, row = self.placed[source.call], source.row
-        options = picks(parent.step.rows, row, self.year)
-        if not options:
+        options = [o for o in picks(parent.step.rows, row, self.year) if self.user.name not in o[1]]
+        if not options or source.stale:
             raise SynthesisError(f"nothing tells this {noun} from the others.", reason="ambiguous")
         pick, phrase = self.draw.choice(options)
         if source.call in self.told and parent.spoken:
+            if pick == "only" and parent.turn == self.placed[index].turn:
+                raise SynthesisError("nobody knows yet that the list will hold one row.", reason="ambiguous")
             if pick == "only":
                 text = f"that {noun}"
-            elif self.last_list == source.call and self.focus is None and "~" in phrase:
+            elif self.last_list == source.call and self.focus is None and "~" in phrase and not self.as_owner:
                 text = "the " + phrase.replace("~", "one")
             else:
                 if [n for i, p in enumerate(self.placed) if i in self.told and p.tool.many and i > source.call
@@ -271,6 +309,10 @@ class Narrator:
     def _mention(self, key: str, noun: str) -> None:
         self.known.pop(key, None)
         self.known[key] = noun
+        self.turn_of[key] = self.turn
+        self.first_turn_of.setdefault(key, self.turn)
+        clause, keys = self.alike.get(noun, (0, set()))
+        self.alike[noun] = (self.clauses, {*keys, key} if clause == self.clauses else {key})
         self.focus = key
 
 
@@ -290,6 +332,6 @@ def _id(row: Any) -> str:
 
 def _sentence(frame: str, clause: str) -> str:
     text = frame.format(clause)
-    if text.endswith('.".'):  # a quoted sentence ends the request: one full stop is enough
+    if text.endswith(('.".', '?".', '!".')):  # a quoted sentence ends the request: one full stop is enough
         text = text[:-1]
     return text[0].upper() + text[1:]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rods_env.apis.draw import Draw
 from rods_env.apis.registry import Tool, placeholders
 from rods_env.errors import SynthesisError
-from rods_env.tasks.shapes import Shape, flows, mark_of, offers
+from rods_env.tasks.shapes import Shape, feeds, flows, mark_of, offers
 
 
 class Plan(NamedTuple):
@@ -71,7 +71,7 @@ def wire(tool: Tool, spoken: bool, parents: Sequence[int], plans: Sequence[Plan]
             can: list[int | None] = []
             if parents and flows(port):
                 mark = mark_of(port)
-                can += [u for u in parents if mark in offers(plans[u].tool)]
+                can += [u for u in parents if mark in offers(plans[u].tool) and feeds(plans[u].tool, tool, mark)]
             if not port.ref and (not can or len(parents) > 1):
                 can.append(None)
             options.append(can)

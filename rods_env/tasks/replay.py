@@ -25,6 +25,7 @@ class Step(NamedTuple):
         text: the result as JSON text, as the policy sees it.
         reads: the rows it read.
         writes: the rows it wrote.
+        world: the world before it.
     """
 
     tool: Tool
@@ -32,6 +33,7 @@ class Step(NamedTuple):
     text: str
     reads: set[Cell]
     writes: set[Cell]
+    world: World
 
 
 class Gold(NamedTuple):
@@ -55,13 +57,14 @@ def execute(services: Services, trace: Trace, tool: Tool, arguments: tuple[Any, 
         ToolError: if the tool refuses.
     """
     trace.next_call()
+    before = services.state.world
     services.state.trace = trace
     try:
         result = services.run(tool, arguments)
     finally:
         services.state.trace = None
     rows: list[Record] = result if isinstance(result, list) else [result]
-    return Step(tool, rows, encode_result(result), trace.reads, trace.writes)
+    return Step(tool, rows, encode_result(result), trace.reads, trace.writes, before)
 
 
 def encode_result(result: Any) -> str:

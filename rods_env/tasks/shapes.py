@@ -61,7 +61,12 @@ def offers(tool: Tool) -> dict[Mark, tuple[str, ...]]:
     is named as one, because it is said by that name ("the delivery date of that order").
     """
     found: dict[Mark, tuple[str, ...]] = {}
+    takes = {mark_of(port) for port in tool.params}
+    texts = any(port.kind == "sentence" for port in tool.params)
     for field in tool.fields:
+        # What a message became is never taken up: after "forward that mail", "it" would be the one that was forwarded.
+        if tool.skill == "send" and field.name == "id" and (texts or mark_of(field) in takes):
+            continue
         if flows(field):
             match field.kind:
                 case "email":
@@ -75,6 +80,11 @@ def offers(tool: Tool) -> dict[Mark, tuple[str, ...]]:
             if field.ref or fit:
                 found[mark_of(field)] = (*found.get(mark_of(field), ()), field.name)
     return found
+
+
+def feeds(source: Tool, consumer: Tool, mark: Mark) -> bool:
+    """Whether a person would take such a value over from one call to the other: dates only within an API."""
+    return mark != ("", "date") or source.api is consumer.api
 
 
 def own_mark(tool: Tool) -> Mark | None:
@@ -131,7 +141,7 @@ class Planned(NamedTuple):
 
 
 # How often a spoken call has each skill: users mostly want something done.
-_GOALS = {"create": 4, "update": 5, "delete": 4, "transfer": 4, "send": 4, "search": 2, "lookup": 2, "compute": 2}
+_GOALS = {"create": 4, "update": 5, "delete": 4, "transfer": 4, "send": 4, "search": 2, "lookup": 1, "compute": 2}
 _GOAL_SKILLS = tuple(skill for skill, weight in _GOALS.items() for _ in range(weight))
 
 
@@ -224,6 +234,7 @@ class ShapeSketch:
         """A call whose result holds such a value: one that the story has, or a new unspoken one."""
         draw = self.draw
         have = [i for i, known in enumerate(self.known) if mark in known]
+        have = [i for i in have if feeds(self.planned[i].tool, consumer, mark)]
         if not link and level == 0 and draw.chance(0.6):
             have = [i for i in have if i < self.start]  # another one: invite Tom to the meeting of Ana, not Ana
         own = [i for i in have if own_mark(self.planned[i].tool) == mark] or have

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from rods_env.apis.api import Trace, World
 from rods_env.apis.draw import Draw
-from rods_env.apis.lexicon import Cast
+from rods_env.apis.lexicon import Cast, Person
 from rods_env.apis.registry import Port, Services, Tool
 from rods_env.errors import SynthesisError, ToolError
 from rods_env.tasks.graph import source_of
@@ -21,7 +21,7 @@ from rods_env.tasks.plans import Plan
 from rods_env.tasks.replay import Step, execute
 from rods_env.tasks.shapes import Node, Shape
 from rods_env.tasks.text import noun_of, say
-from rods_env.tasks.wishes import Choices, Source, Wish
+from rods_env.tasks.wishes import Choices, Source, Wish, table_name
 
 _NOTHING: set[Any] = set()
 _SAMPLES = 6  # how many entities are tried for one wish before it is given up
@@ -78,6 +78,8 @@ class Planner:
         people = list(cast.people)
         self.people = [p.name for p in (people if draw.chance(0.6) else draw.shuffled(people))]
         self.named: set[str] = set()
+        self.outdated: set[str] = set()  # addresses that were replaced
+        self.news_told: set[str] = set()
         self.worlds = [world]  # after each wish: a wish that only undoes others is none
 
     def fill(self, shape: Shape, plans: Sequence[Plan]) -> list[Placed]:
@@ -135,6 +137,8 @@ class Planner:
             placed = None if found is None else self._call(index, *found, wish if index == goal else None)
             if placed is not None and not strict:
                 placed = self._rewired(placed)
+            if placed is not None:
+                placed = self._dated(placed, world)
             if placed is None or not self._fits(index, placed, state):
                 del self.placed[first:]
                 self.services.state.world, self.trace.former = world, former
@@ -148,6 +152,11 @@ class Planner:
             del self.placed[first:]
             self.services.state.world, self.trace.former = world, former
             return False
+        goal_call = self.placed[-1]
+        if goal_call.tool.skill == "update" and goal_call.tool.record.CALLED == "{name}":
+            name = goal_call.step.rows[0].name
+            self.outdated.update(person.email for person in self.cast.people if person.name == name)
+        self.news_told.update(v for v in goal_call.arguments.values() if isinstance(v, str))
         for placed in self.placed[first:]:
             for source in placed.sources.values():
                 self.liked.setdefault(source.call, []).append(source.row)
@@ -161,7 +170,7 @@ class Planner:
         """Executes a call. Where state edges do not matter, without a trace, and the goal not a second time."""
         plan, node = self.plans[index], self.nodes[index]
         if solved is not None and not self.strict:
-            step = Step(plan.tool, solved.result, "", _NOTHING, _NOTHING)
+            step = Step(plan.tool, solved.result, "", _NOTHING, _NOTHING, self.services.state.world)
             self.services.state.world = solved.after
         else:
             ordered = tuple([arguments.get(p.name, p.default) for p in plan.tool.params])
@@ -171,7 +180,7 @@ class Planner:
                 else:
                     result = self.services.run(plan.tool, ordered)
                     rows = result if isinstance(result, list) else [result]
-                    step = Step(plan.tool, rows, "", _NOTHING, _NOTHING)
+                    step = Step(plan.tool, rows, "", _NOTHING, _NOTHING, self.services.state.world)
             except ToolError:
                 return None
         return Placed(plan.tool, plan.clause, arguments, sources, step, node.turn, node.spoken)
@@ -195,12 +204,39 @@ class Planner:
                         break
         return placed._replace(sources=sources)
 
+    def _dated(self, placed: Placed, world: World) -> Placed | None:
+        """The same call with lists marked that would be others by now; None if it is about something that is gone."""
+        sources = dict(placed.sources)
+        for name, source in placed.sources.items():
+            parent = self.placed[source.call]
+            if parent.step.world is world:
+                continue
+            table = table_name(parent.tool)
+            if table:
+                row = world.tables[table].get(getattr(source.row, "id", ""))
+                if row is None or getattr(row, source.field) != getattr(source.row, source.field):
+                    return None
+            if parent.tool.many:
+                now = self.services.state.world
+                self.services.state.world = world
+                ordered = tuple([parent.arguments.get(p.name, p.default) for p in parent.tool.params])
+                try:
+                    rows = self.services.run(parent.tool, ordered)
+                except ToolError:
+                    return None
+                finally:
+                    self.services.state.world = now
+                sources[name] = source._replace(stale=rows != parent.step.rows)
+        return placed._replace(sources=sources)
+
     def _fits(self, index: int, placed: Placed, state: frozenset[tuple[int, int]] | None) -> bool:
         step, tool = placed.step, placed.tool
         if tool.many and not 0 < len(step.rows) <= self.max_rows:
             return False
         user = self.cast.user
-        if _writes_to(tool, placed, user.email, user.name):
+        if not self.outdated.isdisjoint(v for v in placed.arguments.values() if isinstance(v, str)):
+            return False  # an address that was replaced: which one is meant now?
+        if _writes_to(tool, placed, user):
             return False
         if tool.reads and placed.spoken and not {user.name, user.email}.isdisjoint(placed.arguments.values()):
             return False  # "look up Ana Ruiz", says Ana Ruiz
@@ -210,11 +246,13 @@ class Planner:
         earlier = [p.step for p in self.placed]
         if tool.reads and any(step.rows == other.rows for other in earlier):
             return False
-        if tool.skill == "delete" and any(
-            self.placed[s.call].tool.skill in ("create", "send") and self.placed[s.call].turn == placed.turn
-            for s in placed.sources.values()
-        ):
-            return False  # nobody asks for something and takes it back in one breath
+        if not tool.reads and any(p.tool is tool and p.arguments == placed.arguments for p in self.placed):
+            return False
+        made = [s.call for s in placed.sources.values() if self.placed[s.call].tool.skill in ("create", "send")]
+        at_once = any(self.placed[call].turn == placed.turn for call in made)
+        # Nobody asks for something and takes it back in one breath, and few do so later.
+        if tool.skill == "delete" and made and (at_once or self.draw.chance(0.75)):
+            return False
         for name, source in placed.sources.items():
             rows = self.placed[source.call].step.rows
             # Where wirings are proposals, `_rewired` has seen to that.
@@ -234,12 +272,17 @@ class Planner:
     def news(self, kind: str) -> str:
         """What has just been done, as a sentence or a subject line: mails and notes tell the story on."""
         for placed in reversed(self.placed):
-            if placed.tool.spec.done and placed.tool.skill != "send":  # who was written to knows it already
-                row = placed.step.rows[0]
-                if kind == "subject":
-                    return f"{noun_of(row).capitalize()} update"
-                said = {f.name: self._told(f, getattr(row, f.name)) for f in placed.tool.fields}
-                return str(placed.tool.spec.done.format(**said))
+            # Who was written to knows it already, and that something was written is no news.
+            if not placed.tool.spec.done or any(p.kind == "sentence" for p in placed.tool.params):
+                continue
+            if placed.tool.skill == "send" or placed.tool.api.PERSONAL:
+                continue
+            row = placed.step.rows[0]
+            said = {f.name: self._told(f, getattr(row, f.name)) for f in placed.tool.fields}
+            news = placed.tool.spec.done.format(**said)
+            if news in self.news_told:
+                return ""
+            return f"{noun_of(row).capitalize()} update" if kind == "subject" else str(news)
         return ""
 
     def _told(self, field: Port, value: Any) -> str:
@@ -253,10 +296,15 @@ def placed_fields(tool: Tool, port: Port) -> list[str]:
     return [f.name for f in tool.fields if f.ref == port.ref and f.kind == port.kind]
 
 
-def _writes_to(tool: Tool, placed: Placed, email: str, name: str) -> bool:
-    """Whether the call sends a text to this person: nobody has a message sent to himself."""
-    if not any(port.kind == "sentence" for port in tool.params):
-        return False
-    if any(port.kind == "email" and placed.arguments.get(port.name) == email for port in tool.params):
+def _writes_to(tool: Tool, placed: Placed, user: Person) -> bool:
+    """Whether the call sends a text to the user, or news to the person it is about: nobody has that done."""
+    addresses = [placed.arguments.get(port.name) for port in tool.params if port.kind == "email"]
+    if tool.api.PERSONAL and tool.skill == "send" and user.email in addresses:
         return True
-    return tool.skill == "send" and any(getattr(s.row, "name", "") == name for s in placed.sources.values())
+    texts = [placed.arguments.get(port.name, "") for port in tool.params if port.kind == "sentence"]
+    if not texts:
+        return False
+    readers = {s.row.name for s in placed.sources.values() if type(s.row).CALLED == "{name}"}
+    if user.email in addresses or (tool.skill == "send" and user.name in readers):
+        return True
+    return any(reader in text for reader in readers for text in texts)

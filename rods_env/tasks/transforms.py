@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,26 +21,24 @@ from rods_env.tasks.text import is_said, say, stands_in
 
 _GRANTED = (
     "You should have what you need for that now. Please go ahead.",
-    "I asked our administrator; you can do that now. Please try again.",
+    "I asked our administrator; you can do that now. Please go ahead.",
     "Sorry, the permission for that was missing. It is there now, so please go on.",
     "That should work from now on. Please do what I asked for.",
     "That function was switched off; it is back now. Go ahead, please.",
-    "You have been given access to that. Please try once more.",
 )
 
 _GREETING = re.compile(r"(?:Hi|Hello|Good morning), [^.]*\. ")
 
-# How a person leaves a value open, by kind, and how it is supplied. `{}` is the value as it is said.
-_OPEN = {
-    "amount": ("a certain amount", ("Sorry, I forgot the amount: it is {}.", "Make it {}.", "I mean {}.")),
-    "date": ("a certain day", ("Sorry, I forgot the day: it is {}.", "The day is {}.", "I mean {}.")),
-    "time": ("a certain time", ("The time is {}.", "Sorry, I forgot the time: {}, please.", "I mean {}.")),
-    "quantity": ("a few", ("Sorry, I forgot the number: {}.", "Make it {}, please.", "I mean {}.")),
-    "minutes": ("some minutes", ("I mean {}.", "Sorry, I forgot how long: {}.", "Make it {}, please.")),
-    "city": ("a certain city", ("The city is {}.", "Sorry, I forgot the city: it is {}.", "I mean {}.")),
-    "email": ("a certain address", ("The address is {}.", "Sorry, I forgot the address: it is {}.")),
-    "rating": ("a few", ("Sorry, I forgot how many: {}.", "I mean {}, please.")),
-    "person": ("someone", ("I mean {}.", "Sorry, I forgot the name: {}.", "The name is {}.")),
+# What a person leaves out with its preposition: "show me the flights to Rome on 4 May". `{}` is what was left out.
+_LEFT_OUT = re.compile(r" (?:from|to|in|on|for|at) $")
+_SUPPLY_LEFT_OUT = ("{}.", "Sorry, I forgot to say: {}.", "{}, please.", "Oh, {}.")
+
+# What a person leaves vague: the phrase, and how the value is supplied.
+_VAGUE = {
+    "amount": ("some money", ("Sorry, I forgot to say how much: {}.", "Make it {}.", "{}, please.")),
+    "quantity": ("some", ("Sorry, I forgot to say how many: {}.", "Make it {}, please.", "Let me say {}.")),
+    "nights": ("some", ("Sorry, I forgot to say how many: {}.", "Make it {}, please.", "Let me say {}.")),
+    "minutes": ("some minutes", ("Sorry, I forgot to say how long: {}.", "Make it {}, please.")),
 }
 
 
@@ -75,7 +74,7 @@ def missing_function(task: Task, draw: Draw) -> Task:
     for t in draw.shuffled(list(_candidates(task))):
         wanted = next(call.tool for call in task.turns[t].calls if call.spoken)
         before = {call.tool for turn in task.turns[:t] for call in turn.calls}
-        if wanted not in before and not TOOLS[wanted].reads:
+        if wanted not in before and not TOOLS[wanted].reads and wanted not in TOOLS[wanted].api.SUBSTITUTES:
             return _insert(task, "missing_function", t, task.turns[t].message, draw.choice(_GRANTED), (wanted,))
     raise SynthesisError("no tool can be withheld for a turn.", reason="transform")
 
@@ -95,29 +94,49 @@ def missing_parameter(task: Task, draw: Draw) -> Task:
         for offset, call in draw.shuffled(list(enumerate(task.turns[t].calls))):
             for name, value in draw.shuffled(list(call.arguments.items())):
                 port = TOOLS[call.tool].by_name[name]
-                if port.kind not in _OPEN or port.quote or value == 1 or is_said(port, value, before, year):
+                if not port.required or port.quote or value == 1 or is_said(port, value, before, year):
                     continue
-                if port.kind == "person" and call.spoken:
-                    continue  # "look someone up" is no wish that anybody has
                 if source_of(port, value, steps[: first + offset]) is not None:
                     continue
-                said = say(port, value, year)
-                asked = _left_open(message, port, said)
-                if asked:
-                    supplied = draw.choice(_OPEN[port.kind][1]).format(said)
-                    return _insert(task, "missing_parameter", t, asked, supplied, (), (said, _OPEN[port.kind][0]))
+                left = _left_open(message, port, say(port, value, year), TOOLS[call.tool].skill, draw)
+                if left is not None:
+                    return _insert(task, "missing_parameter", t, left.asked, left.supplied, (), left.cut)
     raise SynthesisError("no value can be left out.", reason="transform")
 
 
-def _left_open(message: str, port: Port, said: str) -> str:
-    """The message with the value left open, or "" where the value stands there twice or not by itself."""
+class _Left(NamedTuple):
+    """A message with something left open.
+
+    Attributes:
+        asked: the message.
+        supplied: what the user says in the next turn.
+        cut: the piece of text that went, and what stands in its place.
+    """
+
+    asked: str
+    supplied: str
+    cut: tuple[str, str]
+
+
+def _left_open(message: str, port: Port, said: str, skill: str, draw: Draw) -> _Left | None:
+    """The message with the value left open; None where that cannot be said, or would not be noticed."""
     greeting = _GREETING.match(message)
     at = message.find(said)
     if at < (greeting.end() if greeting else 0) or not stands_in(said, message) or message.count(said) != 1:
-        return ""
+        return None
     before, after = message[:at], message[at + len(said) :]
-    if after.startswith(("'s", "-")) or before.endswith("-") or at == 0:
-        return ""
-    if before.count('"') % 2:  # inside a quoted text
-        return ""
-    return before + _OPEN[port.kind][0] + after
+    if after.startswith(("'s", "-")) or before.endswith("-") or before.count('"') % 2:  # or inside a quoted text
+        return None
+    if port.kind in ("city", "date"):
+        preposition = _LEFT_OUT.search(before)
+        if preposition is None or after.startswith(" at "):  # "move it to 4 May at 10:00"
+            return None
+        cut = f"{preposition[0]}{said}"
+        supplied = draw.choice(_SUPPLY_LEFT_OUT).format(cut.strip())
+        return _Left(message.replace(cut, ""), supplied[0].upper() + supplied[1:], (cut, ""))
+    if port.kind not in _VAGUE or before.endswith(" of ") or skill == "compute":
+        return None
+    vague, ways = _VAGUE[port.kind]
+    if vague == "some" and not re.match(r" (?:pieces|nights)\b", after):
+        return None
+    return _Left(before + vague + after, draw.choice(ways).format(said), (said, vague))

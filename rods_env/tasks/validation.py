@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from typing import Any
 
-from rods_env.apis.registry import APIS, TOOLS, lacking_table, tools_of
-from rods_env.errors import RodsError
+import msgspec
+
+from rods_env.apis.registry import APIS, TOOLS, Services, lacking_table, tools_of
+from rods_env.errors import RodsError, ToolError
 from rods_env.tasks.picks import picked
 from rods_env.tasks.replay import Gold
-from rods_env.tasks.task import KINDS, Task
+from rods_env.tasks.task import KINDS, Mention, Task
 from rods_env.tasks.text import is_said
 
 MAX_STRING = 200
@@ -159,7 +162,25 @@ def _mentions(task: Task, gold: Gold) -> Iterator[str]:
                 chosen = [picked(step.rows, mention.pick, getattr(row, name) if name else None) for row in holders]
                 if not any(rows == [row] for rows, row in zip(chosen, holders, strict=True)):
                     yield f"{where}: fits {len(chosen[0])} of the {len(step.rows)} rows it may refer to."
+                elif step.tool.many and _another_by_now(task, gold, mention, chosen):
+                    yield f"{where}: means another row by the time it is said."
             known.update(getattr(row, "id", "") for row in holders)
+
+
+def _another_by_now(task: Task, gold: Gold, mention: Mention, chosen: list[list[Any]]) -> bool:
+    """Whether the list that a phrase chooses from has changed since it was read, such that it chooses another row."""
+    step, world = gold.steps[mention.source], gold.steps[mention.call].world
+    if step.world is world:
+        return False
+    arguments = step.tool.decode(msgspec.json.encode(task.calls[mention.source].arguments))
+    try:
+        rows = Services(world).run(step.tool, arguments)
+    except ToolError:
+        return True
+    old = next(rows[0] for rows in chosen if len(rows) == 1)
+    name = mention.pick.partition(":")[2]
+    now = picked(rows, mention.pick, getattr(old, name) if name else None)  # type: ignore[arg-type]  # a list, as it was
+    return [row.id for row in now] != [old.id]
 
 
 def _offers(task: Task) -> Iterator[str]:

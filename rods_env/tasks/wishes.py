@@ -17,11 +17,19 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """Where an argument came from: a call of the plan, a row of its result, and the field of that row."""
+    """Where an argument came from.
+
+    Attributes:
+        call: a call of the plan.
+        row: a row of its result.
+        field: the field of that row.
+        stale: whether the list would be another one by now, so that "the cheapest of them" may mean another row.
+    """
 
     call: int
     row: Any
     field: str
+    stale: bool = False
 
 
 class Choices:
@@ -48,7 +56,7 @@ class Choices:
 
     def _possible(self, index: int) -> list[Any] | None:
         plan = self.planner.plans[index]
-        name = _table_name(plan.tool) if plan.tool.reads else ""
+        name = table_name(plan.tool) if plan.tool.reads else ""
         table = self.tables.get(name)
         if table is None:
             return None
@@ -236,7 +244,10 @@ class Wish:
             if told and self.draw.chance(0.93):
                 return told
         if self.somebody is None:
-            self.somebody = Cast((self.draw.choice(planner.cast.people),))
+            people = planner.cast.people
+            if port.kind == "email":  # the address of somebody who is in the story already would not be spelled out
+                people = tuple(p for p in planner.cast.others if p.name not in planner.named | self.people) or people
+            self.somebody = Cast((self.draw.choice(people),))
         return literal(self.draw, port, planner.world.today, self.somebody)
 
     def _note_people(self, tool: Tool, arguments: dict[str, Any]) -> None:
@@ -248,7 +259,8 @@ class Wish:
 _TABLE_NAMES: dict[Tool, str] = {}
 
 
-def _table_name(tool: Tool) -> str:
+def table_name(tool: Tool) -> str:
+    """The table whose rows a tool returns, or "" where it returns something it works out."""
     name = _TABLE_NAMES.get(tool)
     if name is None:
         found = [n for n, table in tables_of(tool.api).items() if table.record is tool.record]
