@@ -139,6 +139,8 @@ class Narrator:
         self.clauses += 1
         text = self._fill(index, placed.clause)
         self.told.add(index)
+        if self.focus is not None and self.alike[self.known[self.focus]][0] != self.clauses:
+            self.focus = None  # the clause was about something else
         row = placed.step.rows[0]
         if placed.tool.many:
             self.last_list = index

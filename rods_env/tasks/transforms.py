@@ -30,16 +30,13 @@ _GRANTED = (
 _GREETING = re.compile(r"(?:Hi|Hello|Good morning), [^.]*\. ")
 
 # What a person leaves out with its preposition: "show me the flights to Rome on 4 May". `{}` is what was left out.
+_PLURAL = re.compile(r" [a-z]+s\b")
 _LEFT_OUT = re.compile(r" (?:from|to|in|on|for|at) $")
 _SUPPLY_LEFT_OUT = ("{}.", "Sorry, I forgot to say: {}.", "{}, please.", "Oh, {}.")
 
-# What a person leaves vague: the phrase, and how the value is supplied.
-_VAGUE = {
-    "amount": ("some money", ("Sorry, I forgot to say how much: {}.", "Make it {}.", "{}, please.")),
-    "quantity": ("some", ("Sorry, I forgot to say how many: {}.", "Make it {}, please.", "Let me say {}.")),
-    "nights": ("some", ("Sorry, I forgot to say how many: {}.", "Make it {}, please.", "Let me say {}.")),
-    "minutes": ("some minutes", ("Sorry, I forgot to say how long: {}.", "Make it {}, please.")),
-}
+# How a number that was left vague ("some pieces", "some money") is supplied.
+_SUPPLY_NUMBER = ("Sorry, I forgot to say how {how}: {value}.", "Make it {value}, please.", "Let me say {value}.")
+_HOW = {"amount": "much", "minutes": "long"}
 
 
 def _candidates(task: Task) -> Iterator[int]:
@@ -134,9 +131,14 @@ def _left_open(message: str, port: Port, said: str, skill: str, draw: Draw) -> _
         cut = f"{preposition[0]}{said}"
         supplied = draw.choice(_SUPPLY_LEFT_OUT).format(cut.strip())
         return _Left(message.replace(cut, ""), supplied[0].upper() + supplied[1:], (cut, ""))
-    if port.kind not in _VAGUE or before.endswith(" of ") or skill == "compute":
+    # "Work out what some pieces cost" could be answered with any number, and a rating of some stars is no rating.
+    if port.type == "str" or port.kind == "rating" or skill == "compute" or before.endswith(" of "):
         return None
-    vague, ways = _VAGUE[port.kind]
-    if vague == "some" and not re.match(r" (?:pieces|nights)\b", after):
+    if port.unit:
+        vague = "some money" if port.kind == "amount" else f"some {port.unit}"
+    elif _PLURAL.match(after):
+        vague = "some"
+    else:
         return None
-    return _Left(before + vague + after, draw.choice(ways).format(said), (said, vague))
+    supplied = draw.choice(_SUPPLY_NUMBER).format(how=_HOW.get(port.kind, "many"), value=said)
+    return _Left(before + vague + after, supplied, (said, vague))
