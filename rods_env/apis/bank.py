@@ -98,7 +98,6 @@ class Payee(Record, frozen=True):
 
     PICK: ClassVar[dict[str, str | tuple[str, str]]] = {
         "payee": "{}",
-        "customers": ("~ with the fewest customers", "~ with the most customers"),
     }
 
     id: PayeeId
@@ -597,7 +596,7 @@ class Bank(Api):
                 payees.append(Payee(draw.id("pay"), payee, sector, here if place < 3 else there, draw.integer(20, 900)))
         yield from payees
         for n, p in enumerate(cast.people[: 2 + size]):
-            holder = AccountHolder(draw.id("hol"), p.name, p.email, draw.choice(CITIES))
+            holder = AccountHolder(draw.id("hol"), p.name, p.email, p.city)
             yield holder
             types = draw.sample(ACCOUNT_TYPES, 3 if n == 0 else 2 + draw.index(2))
             for account_type in types:

@@ -187,7 +187,6 @@ class Fleet(Api):
             "look up the depot in {city}",
             "find our depot in {city}",
             "check how many places the depot in {city} has",
-            "see whether we have a depot in {city}",
         ),
         rows="the depot in {city}",
         errors=("no_depot_there",),

@@ -30,10 +30,11 @@ SENTENCES = (
 
 
 class Person(NamedTuple):
-    """A person as all APIs know them."""
+    """A person as all APIs know them: by name, address, and the city where they live."""
 
     name: str
     email: str
+    city: str = CITIES[0]
 
     @property
     def first(self) -> str:
@@ -90,7 +91,9 @@ def draw_cast(draw: Draw, n: int = 7) -> Cast:
     """`n` people whose first and last names all differ, so that a first name is enough to tell them apart."""
     words = lexicon()
     firsts, lasts = draw.sample(words.first_names, n), draw.sample(words.last_names, n)
-    return Cast(tuple(Person(f"{a} {b}", email_of(a, b)) for a, b in zip(firsts, lasts, strict=True)))
+    return Cast(
+        tuple(Person(f"{a} {b}", email_of(a, b), draw.choice(CITIES)) for a, b in zip(firsts, lasts, strict=True))
+    )
 
 
 def email_of(first: str, last: str) -> str:

@@ -136,7 +136,9 @@ class Mail(Api):
 
     NAME: ClassVar[str] = "mail"
     PERSONAL: ClassVar[bool] = True
-    SUBSTITUTES: ClassVar[frozenset[str]] = frozenset({"trash_mail", "send_draft", "send_mail", "forward_mail"})
+    SUBSTITUTES: ClassVar[frozenset[str]] = frozenset(
+        {"trash_mail", "move_mail", "send_draft", "send_mail", "forward_mail", "reply_to_mail"}
+    )
 
     contacts = Table(Contact, "con")
     mailboxes = Table(Mailbox, "mbx")
@@ -306,7 +308,7 @@ class Mail(Api):
     @tool(
         "create",
         ask=(
-            "draft a mail to {email} with the subject {subject} and the text {text}",
+            "prepare a draft to {email} with the subject {subject} and the text {text}",
             "write a draft to {email} with the subject {subject} that says {text}",
             "save a draft for {email} with the subject {subject} that reads {text}",
             "write a draft for {email} with the subject {subject}, saying {text}",

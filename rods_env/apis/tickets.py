@@ -422,7 +422,6 @@ class Tickets(Api):
             "mark {ticket_id} as solved",
             "set {ticket_id} to solved",
             "tick off {ticket_id} as solved",
-            "change {ticket_id}'s status to solved",
         ),
         done="The ticket about the {topic} is solved, thanks to {assignee}.",
         errors=("already_solved", "not_assigned"),
@@ -555,7 +554,7 @@ class Tickets(Api):
     @classmethod
     def populate(cls, draw: Draw, cast: Cast, today: str, size: int) -> Iterator[Record]:
         teams = {name: SupportTeam(draw.id("tea"), name) for name in TEAMS}
-        requesters = [Requester(draw.id("req"), p.name, p.email, draw.choice(CITIES)) for p in cast.people[:4]]
+        requesters = [Requester(draw.id("req"), p.name, p.email, p.city) for p in cast.people[:4]]
         yield from teams.values()
         yield from requesters
         staff: dict[str, list[SupportAgent]] = {name: [] for name in TEAMS}

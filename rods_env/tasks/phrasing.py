@@ -15,7 +15,7 @@ import msgspec
 
 from rods_env.apis.draw import Draw
 from rods_env.apis.lexicon import Cast
-from rods_env.apis.registry import Port, fields_of
+from rods_env.apis.registry import Port, fields_of, placeholders
 from rods_env.errors import SynthesisError
 from rods_env.tasks.picks import picks
 from rods_env.tasks.synthesis import Placed
@@ -31,8 +31,8 @@ _OWNED = re.compile(
 )
 _PARTICLE = re.compile(r"\b(?:away|down|off|up|out|back|over|aside) $")
 _QUESTIONS = ("Could you {}?", "Can you {}?", "Would you {}?", "Could you please {}?")
-_REQUESTS = ("Please {}.", "{}, please.", "I'd like you to {}.", "Please {}.", "I need you to {}.", "{}.")
-_OPENERS = ("", "", "", "", "", "", "Thanks. ", "Great. ", "Good. ", "All right. ", "Thank you. ", "Okay. ")
+_REQUESTS = ("Please {}.", "{}, please.", "Please {}.", "{}, please.", "I'd like you to {}.", "{}.")
+_OPENERS = ("", "", "", "", "", "", "", "Thanks. ", "Thank you. ", "Great. ", "All right. ", "Okay. ")
 _LINKS = ("After that, please {}.", "Then {}, please.", "And please {}.", "Also {}, please.", "Then please {}.")
 _TOPICS = ("Something else. ", "One more thing. ", "Now something different. ", "There is something else. ")
 _OWNERS = {"me": "my", "it": "its", "them": "their"}
@@ -77,8 +77,9 @@ class Narrator:
         self.alike: dict[str, tuple[int, set[str]]] = {}  # noun to the last clause with it, and the entities there
         self.frame = ""
         self.turn = 0
-        self.turn_of: dict[str, int] = {}  # when an entity was mentioned last
-        self.first_turn_of: dict[str, int] = {}
+        self.heard: dict[str, dict[str, int]] = {}  # noun to entities that were mentioned or implied, and when last
+        self.called: set[str] = set()  # entities whose name was said or shown
+        self.owned = False  # whether "'s" follows
         self.first_slot = True
         self.as_owner = False  # whether the phrase is for "the date of …"
 
@@ -93,10 +94,12 @@ class Narrator:
         for turn in range(turns):
             self.mentions, self.turn = [], turn
             topic = turn > 0 and self._new_topic(turn)
-            clauses = [self._clause(i) for i, p in enumerate(self.placed) if p.turn == turn and p.spoken]
+            wishes = [i for i, p in enumerate(self.placed) if p.turn == turn and p.spoken]
+            alike = len({self.placed[i].tool.reads for i in wishes}) == 1
+            clauses = [self._clause(i) for i in wishes]
             opener = self.draw.choice(_TOPICS if topic else _OPENERS) if turn else ""
             mentions = tuple(msgspec.structs.replace(m, text=_polished(m.text)) for m in self.mentions)
-            found.append((_polished(opener + self._sentences(clauses)), mentions))
+            found.append((_polished(opener + self._sentences(clauses, alike)), mentions))
         if self.introduced:
             found[0] = (self.draw.choice(_GREETINGS).format(self.user.name) + found[0][0], found[0][1])
         for text, _ in found:
@@ -116,20 +119,25 @@ class Narrator:
                 return False
         return True
 
-    def _sentences(self, clauses: list[str]) -> str:
+    def _sentences(self, clauses: list[str], alike: bool) -> str:
+        """The wishes of a turn as sentences; two that are `alike` (both read, or both write) also as one."""
         draw = self.draw
         if len(clauses) == 1:
             return self._request(clauses[0])
-        if len(clauses) == 2 and draw.chance(0.5):
+        if len(clauses) == 2 and alike and draw.chance(0.6):
             return self._request(" and ".join(clauses))
-        links = draw.sample(_LINKS, len(clauses) - 1)
-        rest = [_sentence(link, clause) for link, clause in zip(links, clauses[1:], strict=True)]
-        return " ".join([self._request(clauses[0]), *rest])
+        links = draw.shuffled(_LINKS)
+        sentences = [self._request(clauses[0])]
+        for clause in clauses[1:]:
+            link = next(link for link in links if not (_quoted(clause) and link.endswith(", please.")))
+            links.remove(link)
+            sentences.append(_sentence(link, clause))
+        return " ".join(sentences)
 
     def _request(self, clause: str) -> str:
         """The clause as a request, not in the form of the one before; no question behind a quoted sentence."""
-        quoted = clause.endswith(('."', '?"', '!"'))
-        frames = [f for f in _REQUESTS + (() if quoted else _QUESTIONS) if f != self.frame]
+        fitting = [f for f in _REQUESTS if not f.endswith(", please.")] if _quoted(clause) else _REQUESTS + _QUESTIONS
+        frames = [f for f in fitting if f != self.frame]
         self.frame = self.draw.choice(frames)
         return _sentence(self.frame, clause)
 
@@ -147,6 +155,7 @@ class Narrator:
             self.focus = None
         elif (key := _id(row)) and (placed.tool.skill == "create" or type(row).CALLED or key not in self.known):
             self._mention(key, noun_of(row))
+            self.called.add(key)
         return text
 
     def _fill(self, index: int, template: str) -> str:
@@ -157,6 +166,7 @@ class Narrator:
                 continue
             out += template[end : match.start()]
             self.no_it, self.first_slot = bool(_PARTICLE.search(out)), not end
+            self.owned = bool(match[2])
             phrase = self._argument(index, placed.tool.by_name[match[1]])
             end = match.end()
             if not match[2]:
@@ -188,7 +198,7 @@ class Narrator:
         if _id(row):
             if self.focus == row.id and self.first_slot and not type(row).CALLED and field.kind != "date":
                 return f"its {field.label}"
-            self.as_owner = True
+            self.as_owner = self.owned = True
             owner = self._entity(index, port, source)
             self.as_owner = False
             if owner in _OWNERS:
@@ -199,6 +209,8 @@ class Narrator:
                 return f"{owner}'s {field.label}"
             return f"the {field.label} of {owner}"
         if source.call in self.told:
+            if sum(p.tool is self.placed[source.call].tool for p in self.placed[:index]) > 1:
+                raise SynthesisError(f"that {field.label} could be one of several.", reason="ambiguous")
             return f"that {field.label}"
         self.told.add(source.call)
         phrase = self._fill(source.call, self.placed[source.call].tool.spec.rows)
@@ -221,7 +233,7 @@ class Narrator:
 
     def _name(self, name: str, short: bool = True) -> str:
         """A person: the full name, later the first name, which nobody else of the cast has, or "them"."""
-        if short and self.in_clause == {name}:
+        if short and self.owned and self.in_clause == {name}:
             return "them"
         self.in_clause.add(name)
         if short and name in self.named and name in self.cast_names:
@@ -244,6 +256,7 @@ class Narrator:
         if parent.tool.reads and not parent.spoken and source.call not in self.told:
             self.told.add(source.call)
             phrase = self._fill(source.call, parent.tool.spec.rows).replace("~", noun)
+            self.called.add(key)  # it was found by its name
             return self._note(index, port, phrase, source, "only", key, noun)
         if key in self.known:
             raise SynthesisError(f"{noun} {key} cannot be told from others that were mentioned.", reason="ambiguous")
@@ -264,18 +277,18 @@ class Narrator:
 
     def _again(self, row: Any, key: str, noun: str) -> str:
         """A phrase for an entity that was mentioned before, or "" where none would be clear."""
-        described = self.first_turn_of.get(key) == self.turn and type(row).CALLED != "{name}"
-        if type(row).CALLED and not described:  # what was only described just now has no name yet that the user knows
+        # What was only described has no name that the user knows, unless a list showed it.
+        if type(row).CALLED and (type(row).CALLED == "{name}" or key in self.called):
             said = {f.name: say(f, getattr(row, f.name), self.year).strip('"') for f in fields_of(type(row))}
             self.focus = None
             called = type(row).CALLED.format(**said)
             return self._name(called) if type(row).CALLED == "{name}" else called
         if self.focus == key and not self.no_it and self.draw.chance(0.85):
             return "it"
-        latest = [k for k, n in self.known.items() if n == noun]
         two = len(self.alike.get(noun, (0, set()))[1]) > 1  # "from my savings account to my joint account"
-        others = any(self.turn_of[k] >= self.turn - 1 for k in latest if k != key)
-        return f"that {noun}" if latest[-1] == key and not two and not others else ""
+        heard = self.heard[noun]
+        others = any(turn >= self.turn - 1 for k, turn in heard.items() if k != key)
+        return f"that {noun}" if heard[key] >= self.turn - 1 and not two and not others else ""
 
     def _one_of(self, index: int, port: Port, source: Source, key: str, noun: str) -> str:
         parent, row = self.placed[source.call], source.row
@@ -283,7 +296,10 @@ class Narrator:
         if not options or source.stale:
             raise SynthesisError(f"nothing tells this {noun} from the others.", reason="ambiguous")
         pick, phrase = self.draw.choice(options)
-        if source.call in self.told and parent.spoken:
+        named = {f"is:{name}" for name in placeholders(type(row).CALLED)}
+        if pick in named or parent.spoken:
+            self.called.add(key)
+        if source.call in self.told and parent.spoken and parent.turn >= self.turn - 1:
             if pick == "only" and parent.turn == self.placed[index].turn:
                 raise SynthesisError("nobody knows yet that the list will hold one row.", reason="ambiguous")
             if pick == "only":
@@ -306,13 +322,16 @@ class Narrator:
     def _note(self, index: int, port: Port, text: str, source: Source, pick: str, key: str, noun: str) -> str:
         self.mentions.append(Mention(index, port.name, text, source.call, pick))
         self._mention(key, noun)
+        for field in fields_of(type(source.row)):  # "my order for the paper tray" brings the paper tray to mind
+            if field.ref and field.name != "id":
+                implied = self.heard.setdefault(field.ref.replace("_", " "), {})
+                implied[getattr(source.row, field.name)] = self.turn
         return text
 
     def _mention(self, key: str, noun: str) -> None:
         self.known.pop(key, None)
         self.known[key] = noun
-        self.turn_of[key] = self.turn
-        self.first_turn_of.setdefault(key, self.turn)
+        self.heard.setdefault(noun, {})[key] = self.turn
         clause, keys = self.alike.get(noun, (0, set()))
         self.alike[noun] = (self.clauses, {*keys, key} if clause == self.clauses else {key})
         self.focus = key
@@ -321,6 +340,11 @@ class Narrator:
 def _said_values(placed: Placed) -> list[tuple[str, Any]]:
     """The values of a call that the text gives, with their kinds."""
     return [(placed.tool.by_name[n].kind, v) for n, v in placed.arguments.items() if n not in placed.sources]
+
+
+def _quoted(clause: str) -> bool:
+    """Whether the clause ends with a quoted sentence, behind which neither "?" nor ", please" reads well."""
+    return clause.endswith(('."', '?"', '!"'))
 
 
 def _polished(text: str) -> str:

@@ -80,6 +80,7 @@ class Planner:
         self.named: set[str] = set()
         self.outdated: set[str] = set()  # addresses that were replaced
         self.news_told: set[str] = set()
+        self.deleted: set[str] = set()  # ids of what was deleted or cancelled
         self.worlds = [world]  # after each wish: a wish that only undoes others is none
 
     def fill(self, shape: Shape, plans: Sequence[Plan]) -> list[Placed]:
@@ -156,6 +157,8 @@ class Planner:
         if goal_call.tool.skill == "update" and goal_call.tool.record.CALLED == "{name}":
             name = goal_call.step.rows[0].name
             self.outdated.update(person.email for person in self.cast.people if person.name == name)
+        if goal_call.tool.skill == "delete":
+            self.deleted.update(getattr(s.row, "id", "") for s in goal_call.sources.values() if s.field == "id")
         self.news_told.update(v for v in goal_call.arguments.values() if isinstance(v, str))
         for placed in self.placed[first:]:
             for source in placed.sources.values():
@@ -248,11 +251,20 @@ class Planner:
             return False
         if not tool.reads and any(p.tool is tool and p.arguments == placed.arguments for p in self.placed):
             return False
-        made = [s.call for s in placed.sources.values() if self.placed[s.call].tool.skill in ("create", "send")]
-        at_once = any(self.placed[call].turn == placed.turn for call in made)
-        # Nobody asks for something and takes it back in one breath, and few do so later.
-        if tool.skill == "delete" and made and (at_once or self.draw.chance(0.75)):
-            return False
+        if (
+            tool.reads
+            and placed.spoken
+            and any(p.tool is tool and p.turn == placed.turn and p.arguments == placed.arguments for p in self.placed)
+        ):
+            return False  # who has listed something to choose from it would not list it again
+        made = any(self.placed[s.call].tool.skill in ("create", "send") for s in placed.sources.values())
+        if tool.skill == "delete" and made:
+            return False  # nobody asks for something and takes it back
+        if tool.skill == "update" and any(self.placed[x.call].tool.skill == "send" for x in placed.sources.values()):
+            return False  # nor does anybody answer what he has sent
+        gone = not self.deleted.isdisjoint(map(str, placed.arguments.values()))
+        if gone and tool.skill not in ("transfer", "update"):
+            return False  # what was deleted or cancelled may be refunded or restored, and nothing else
         for name, source in placed.sources.items():
             rows = self.placed[source.call].step.rows
             # Where wirings are proposals, `_rewired` has seen to that.
@@ -301,6 +313,8 @@ def _writes_to(tool: Tool, placed: Placed, user: Person) -> bool:
     addresses = [placed.arguments.get(port.name) for port in tool.params if port.kind == "email"]
     if tool.api.PERSONAL and tool.skill == "send" and user.email in addresses:
         return True
+    if any(getattr(s.row, "sender", None) in addresses for s in placed.sources.values()):
+        return True  # nobody sends a mail back to its author
     texts = [placed.arguments.get(port.name, "") for port in tool.params if port.kind == "sentence"]
     if not texts:
         return False

@@ -95,10 +95,26 @@ def missing_parameter(task: Task, draw: Draw) -> Task:
                     continue
                 if source_of(port, value, steps[: first + offset]) is not None:
                     continue
+                if _has_default(task, first + offset, port):
+                    continue
                 left = _left_open(message, port, say(port, value, year), TOOLS[call.tool].skill, draw)
                 if left is not None:
                     return _insert(task, "missing_parameter", t, left.asked, left.supplied, (), left.cut)
     raise SynthesisError("no value can be left out.", reason="transform")
+
+
+def _has_default(task: Task, index: int, port: Port) -> bool:
+    """Whether a sensible agent could go on without the value: today, a person's city, or a depot known already."""
+    tool = task.gold.steps[index].tool
+    if port.kind == "date":
+        return tool.reads
+    found = tool.fields[0].ref
+    for other in (step.tool for i, step in enumerate(task.gold.steps) if i != index):
+        if other.record.CALLED == "{name}" and any(field.kind == "city" for field in other.fields):
+            return port.kind == "city"
+        if found and any(field.ref == found for field in other.fields):
+            return True
+    return False
 
 
 class _Left(NamedTuple):
