@@ -155,14 +155,23 @@ class Story:
         product: Any = max(rows["shop.products"], key=lambda p: p.stock)
         account: Any = max(rows["bank.accounts"], key=lambda a: a.balance)
         payee: Any = rows["bank.payees"][0]
+        names = {c.id: c.name for c in customers}
         reviewed = {(r.product_id, r.author) for r in rows["shop.reviews"]}
-        self.customer: Any = next(c for c in customers if (product.id, c.name) not in reviewed)
+        received: Any = next(
+            o
+            for o in rows["shop.orders"]
+            if o.status in ("shipped", "delivered")
+            and (o.product_id, names[o.customer_id]) not in reviewed
+            and o.product_id != product.id
+        )
+        self.customer: Any = next(c for c in customers if c.id == received.customer_id)
         self.product = product
         self.read = Call("list_orders", {"customer_id": self.customer.id})
         self.quote = Call("quote_price", {"product_id": product.id, "quantity": 2})
         self.order = Call("place_order", {"customer_id": self.customer.id, "product_id": product.id, "quantity": 2})
-        self.review = Call("write_review", {"product_id": product.id, "customer_id": self.customer.id, "rating": 4,
-                                            "text": "Well made and quick to arrive."})  # fmt: skip
+        opinion = {"rating": 4, "text": "Well made and quick to arrive."}
+        bought = {"product_id": received.product_id, "customer_id": self.customer.id}
+        self.review = Call("write_review", {**bought, **opinion})
         self.standing = Call("set_up_standing_order", {"account_id": account.id, "payee_id": payee.id, "amount": 25.0})
         self.fails = Call("list_orders", {"customer_id": "cus_nobdy"})
 

@@ -106,12 +106,12 @@ def missing_parameter(task: Task, draw: Draw) -> Task:
 def _has_default(task: Task, index: int, port: Port) -> bool:
     """Whether a sensible agent could go on without the value: today, a person's city, or a depot known already."""
     tool = task.gold.steps[index].tool
-    if port.kind == "date":
-        return tool.reads
-    found = tool.fields[0].ref
+    if port.kind != "city":
+        return port.kind == "date" and tool.reads
+    found = tool.fields[0].ref if tool.skill == "lookup" else ""
     for other in (step.tool for i, step in enumerate(task.gold.steps) if i != index):
         if other.record.CALLED == "{name}" and any(field.kind == "city" for field in other.fields):
-            return port.kind == "city"
+            return True
         if found and any(field.ref == found for field in other.fields):
             return True
     return False
