@@ -26,7 +26,7 @@ SKILLS = ("search", "lookup", "create", "update", "delete", "transfer", "send", 
 READ_SKILLS = frozenset({"search", "lookup", "compute"})
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, gc=False):  # nothing but texts and numbers: no cycles to look for
     """One row of a table, or one result of a tool. An entity's first field is its `id`, marked with `Ref`.
 
     Attributes:

@@ -203,7 +203,7 @@ class Narrator:
             self.as_owner = False
             if owner in _OWNERS:
                 return f"{self._owner(owner)} {field.label}"
-            if len(owner.split()) > 7 or " of " in owner:
+            if len(owner.split()) > 4 or " of " in owner:
                 raise SynthesisError("whose it is would take too many words.", reason="phrasing")
             if type(row).CALLED == "{name}" and len(owner.split()) <= 2:
                 return f"{owner}'s {field.label}"

@@ -31,7 +31,7 @@ KINDS: tuple[Kind, ...] = ("base", "missing_function", "missing_parameter", "lon
 PACKAGED = ("seeds", "heldout")
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct, frozen=True, gc=False):
     """A gold call.
 
     Attributes:
@@ -45,7 +45,7 @@ class Call(msgspec.Struct, frozen=True):
     spoken: bool = True
 
 
-class Mention(msgspec.Struct, frozen=True):
+class Mention(msgspec.Struct, frozen=True, gc=False):
     """What a phrase of the user refers to, so that its uniqueness can be checked again.
 
     Attributes:
