@@ -50,7 +50,7 @@ class WorldStock:
         worlds: how many worlds are in stock, so that tasks that follow each other differ in people.
     """
 
-    def __init__(self, draw: Draw, *, size: int = 1, uses: int = 48, worlds: int = 12) -> None:
+    def __init__(self, draw: Draw, *, size: int = 1, uses: int = 72, worlds: int = 12) -> None:
         self.draw = draw
         self.size = size
         self.uses = uses

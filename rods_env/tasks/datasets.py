@@ -53,7 +53,7 @@ class TaskSource:
             takes a fifth of the time. 0: every task is of a newly drawn shape.
     """
 
-    def __init__(self, seed: int, *, apis: Sequence[str] | None = None, uses: int = 48, reuse: float = 0.0) -> None:
+    def __init__(self, seed: int, *, apis: Sequence[str] | None = None, uses: int = 72, reuse: float = 0.0) -> None:
         self.reuse = reuse
         self.draw = Draw(np.random.default_rng(seed))
         self.apis = check_apis(apis if apis is not None else APIS)

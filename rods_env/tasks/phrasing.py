@@ -349,7 +349,9 @@ def _quoted(clause: str) -> bool:
 
 def _polished(text: str) -> str:
     """Articles and plurals that depend on what was filled in: "an insurance folder", "1 star"."""
-    return _A_VOWEL.sub(r"\1n ", _ONE_MANY.sub(r"1 \1", text))
+    if "1 " in text:
+        text = _ONE_MANY.sub(r"1 \1", text)
+    return _A_VOWEL.sub(r"\1n ", text) if "a " in text or "A " in text else text
 
 
 def _id(row: Any) -> str:
