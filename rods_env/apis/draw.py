@@ -96,18 +96,18 @@ def id_from(prefix: str, number: int) -> str:
     return f"{prefix}_{_PAIRS[number & 1023]}{_PAIRS[number >> 10 & 1023]}{_ID_ALPHABET[number >> 20 & 31]}"
 
 
-_FIRST_DAY = datetime.date(2020, 1, 1)
-_DAYS = tuple((_FIRST_DAY + datetime.timedelta(days=n)).isoformat() for n in range(5844))  # to the end of 2035
+_FIRST_DAY = datetime.date(2000, 1, 1)
+_DAYS = tuple((_FIRST_DAY + datetime.timedelta(days=n)).isoformat() for n in range(14_610))  # to the end of 2039
 _DAY_NUMBER = {day: n for n, day in enumerate(_DAYS)}
 
 
 def is_day(text: str) -> bool:
-    """Whether the text is an ISO date from 2020 to 2035, the years in which worlds may play."""
+    """Whether the text is an ISO date from 2000 to 2039, the years that worlds may speak of."""
     return text in _DAY_NUMBER
 
 
 def day_after(today: str, days: int) -> str:
-    """The ISO date `days` days after the ISO date `today` (a table covers 2020 to 2035: worlds need many dates)."""
+    """The ISO date `days` days after the ISO date `today` (a table covers 2000 to 2039: worlds need many dates)."""
     number = _DAY_NUMBER.get(today)
     if number is not None and 0 <= number + days < len(_DAYS):
         return _DAYS[number + days]

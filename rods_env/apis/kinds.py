@@ -51,7 +51,7 @@ def Kind(  # noqa: N802
 
 
 # The kinds that APIs share: flows cross APIs through these.
-Date = Annotated[str, Kind("date", "A date from 2020 to 2035, YYYY-MM-DD.", pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+Date = Annotated[str, Kind("date", "A date from 2000 to 2039, YYYY-MM-DD.", pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 Time = Annotated[str, Kind("time", "A time of day, HH:MM.", pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 Email = Annotated[str, Kind("email", "An e-mail address.", pattern=r"^[^@\s]+@[^@\s]+$")]
 PersonName = Annotated[str, Kind("person", "A person's full name.")]

@@ -119,7 +119,7 @@ class Tool:
         for at in self._dates:
             if not is_day(values[at]) and values[at] != self.params[at].default:
                 raise msgspec.ValidationError(
-                    f"Expected a date from 2020 to 2035, got {values[at]!r} - at `$.{self.params[at].name}`"
+                    f"Expected a date from 2000 to 2039, got {values[at]!r} - at `$.{self.params[at].name}`"
                 )
         return values
 

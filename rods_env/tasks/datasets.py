@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+import immutables
 import numpy as np
 
+from rods_env.apis.api import World
 from rods_env.apis.draw import Draw
 from rods_env.apis.registry import APIS, TOOLS, check_apis, tools_of
 from rods_env.apis.worlds import WorldStock
@@ -37,6 +39,7 @@ _DEPTHS = {
 _ONE_API = 0.6  # the most tasks that need one API only
 _TRIES = 600  # attempts at one task of a set, after which its depth is let go
 _APIS = (1, 1, 2, 2, 2, 3)
+_TRIMMED = 0.6  # tasks that offer no API they do not need; the others are harder to read
 _ATTEMPTS = 400
 
 Progress = Callable[[int], None]
@@ -122,7 +125,17 @@ class TaskSource:
             return transformed(maker.again(max_depth or 6, turns), kind, draw)
         chatty = draw.choice((0.1, 0.2, 0.35))
         task = maker.task(apis, turns=n, chatty=chatty, max_depth=depth, prefer=prefer, offered=offered)
+        if kind != "long_context" and draw.chance(_TRIMMED):
+            task = trimmed(task)
         return transformed(task, kind, draw)
+
+
+def trimmed(task: Task) -> Task:
+    """The same task without the APIs that its gold calls do not use."""
+    used = {TOOLS[call.tool].api.NAME for call in task.calls}
+    tables = {name: rows for name, rows in task.world.tables.items() if name.partition(".")[0] in used}
+    world = World(task.world.now, immutables.Map(tables))
+    return make_task(task.kind, check_apis(used), task.turns, world, task.parent)
 
 
 def _drawn(draw: Draw, shares: dict[int, float]) -> int:

@@ -21,7 +21,7 @@ REASON = Port("reason", choices=("too_late", "broken", "changed_mind"))
 SUBJECT = Port("subject", kind="subject", quote=True)
 NAME = Port("name", kind="person")
 
-DATES = st.dates(datetime.date(2020, 1, 1), datetime.date(2035, 12, 31)).map(datetime.date.isoformat)
+DATES = st.dates(datetime.date(2000, 1, 1), datetime.date(2039, 12, 31)).map(datetime.date.isoformat)
 CENTS = st.integers(1, 10_000_000).map(lambda n: n / 100)
 WORDS = st.text(st.characters(categories=["L", "Nd"]), min_size=1, max_size=12)
 TEXTS = st.lists(WORDS, min_size=1, max_size=5).map(" ".join)
