@@ -96,8 +96,7 @@ def id_from(prefix: str, number: int) -> str:
     return f"{prefix}_{_PAIRS[number & 1023]}{_PAIRS[number >> 10 & 1023]}{_ID_ALPHABET[number >> 20 & 31]}"
 
 
-_FIRST_DAY = datetime.date(2000, 1, 1)
-_DAYS = tuple((_FIRST_DAY + datetime.timedelta(days=n)).isoformat() for n in range(14_610))  # to the end of 2039
+_DAYS: tuple[str, ...] = tuple(np.arange("2000-01-01", "2040-01-01", dtype="datetime64[D]").astype(str).tolist())
 _DAY_NUMBER = {day: n for n, day in enumerate(_DAYS)}
 
 

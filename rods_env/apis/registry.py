@@ -6,6 +6,7 @@ import inspect
 import re
 import string
 import typing
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -87,15 +88,25 @@ class Tool:
         self.description, self.param_docs = _docstring(function)
         self._check(returned)
         self.fields = fields_of(self.record)
-        arguments = msgspec.defstruct(
-            f"{name}_arguments",
-            [(p.name, hints[p.name]) if p.default is p.empty else (p.name, hints[p.name], p.default) for p in given],
-            frozen=True,
-            forbid_unknown_fields=True,
-        )
         self._dates = tuple(at for at, p in enumerate(self.params) if p.kind == "date")
-        self._decoder = msgspec.json.Decoder(arguments)
-        self.schema = self._schema(arguments)
+        self._arguments = [
+            (p.name, hints[p.name]) if p.default is p.empty else (p.name, hints[p.name], p.default) for p in given
+        ]
+
+    # These cost most of a registration, and a process that only imports the package needs none of them.
+
+    @cached_property
+    def _struct(self) -> type[msgspec.Struct]:
+        return msgspec.defstruct(f"{self.name}_arguments", self._arguments, frozen=True, forbid_unknown_fields=True)
+
+    @cached_property
+    def _decoder(self) -> msgspec.json.Decoder[Any]:
+        return msgspec.json.Decoder(self._struct)
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        """The OpenAI-style function schema."""
+        return self._schema(self._struct)
 
     def decode(self, arguments: Any) -> tuple[Any, ...]:
         """Checks the arguments, a JSON object as text, bytes or `msgspec.Raw`, and returns them in order.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,7 +29,9 @@ def run(*, seed: int = 0, quick: bool = False, progress: Report = lambda _: None
     """
     scale = 1 if quick else 10
     tasks = load_tasks("seeds")
-    figures: dict[str, float] = {"machine_loop_ms": min(_loop_ms() for _ in range(5 * scale))}
+    progress("the import")
+    figures: dict[str, float] = {"import_s": min(_import_s() for _ in range(5))}
+    figures["machine_loop_ms"] = min(_loop_ms() for _ in range(5 * scale))
     progress("steps with the gold calls of the 400 seeds, each played by a group of 16")
     figures["step_per_s"] = max([_gold_steps_per_s(tasks, 16) for _ in range(max(1, scale // 2))])
     progress("steps with the gold calls, each task played once")
@@ -45,6 +49,17 @@ def run(*, seed: int = 0, quick: bool = False, progress: Report = lambda _: None
     progress("new tasks")
     figures.update(_tasks_per_s(seed, 300 * scale))
     return figures
+
+
+def _import_s() -> float:
+    """Seconds that `import rods_env` takes in a new process, less those of an empty one."""
+
+    def run(code: str) -> float:
+        begun = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        return time.perf_counter() - begun
+
+    return run("import rods_env") - run("pass")
 
 
 def _loop_ms() -> float:
