@@ -115,7 +115,7 @@ def quick_call(text: str) -> Any:
     """
     end = len(text) - len(_CLOSE)
     # No other `<` in it: no nested tag and no thinking either.
-    if text.startswith(_OPEN) and text.find("<", 1) == end < MAX_CHARACTERS - 99 and text.endswith(_CLOSE):
+    if text[:_LENGTH] == _OPEN and text.find("<", 1) == end < MAX_CHARACTERS - 99 and text[end:] == _CLOSE:
         try:
             return _decode_call(text[_LENGTH:end])
         except (msgspec.MsgspecError, ValueError, RecursionError):
