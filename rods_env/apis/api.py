@@ -140,21 +140,29 @@ class Table(Generic[R]):
             self.state.trace.reads.add((self.name, key))
         return key in self.state.world.tables[self.name]
 
-    def where(self, matches: Callable[[R], bool]) -> list[R]:
-        """The rows for which `matches` is true, ordered by id."""
+    def where(self, matches: Callable[[R], bool] | None = None, /, **equals: Any) -> list[R]:
+        """The rows whose fields equal the given values, and for which `matches` is true, ordered by id."""
         state = self.state
-        found: list[Any] = [row for row in state.world.tables[self.name].values() if matches(row)]  # type: ignore[arg-type]
+        found: list[Any] = list(state.world.tables[self.name].values())
+        for field, value in equals.items():
+            found = [row for row in found if getattr(row, field) == value]
+        if matches is not None:
+            found = [row for row in found if matches(row)]
         if state.trace is not None:
-            self._trace_scan(state.trace, found, matches)
+            self._trace_scan(state.trace, found, matches, equals)
         if len(found) > 1:
             found.sort(key=_by_id)
         return found
 
-    def _trace_scan(self, trace: Trace, found: list[Any], matches: Callable[[R], bool]) -> None:
+    def _trace_scan(
+        self, trace: Trace, found: list[Any], matches: Callable[[R], bool] | None, equals: dict[str, Any]
+    ) -> None:
         trace.reads.update((self.name, row.id) for row in found)
         for (name, key), rows in trace.former.items():
-            if name == self.name and any(matches(row) for row in rows):  # type: ignore[arg-type]
-                trace.reads.add((name, key))
+            if name == self.name:
+                fitting: list[Any] = [r for r in rows if all(getattr(r, f) == value for f, value in equals.items())]
+                if any(matches is None or matches(row) for row in fitting):
+                    trace.reads.add((name, key))
 
     def add(self, **fields: Any) -> R:
         """Makes a row whose id is derived from its content, so that the order of creations does not matter.

@@ -221,7 +221,7 @@ class Bank(Api):
         Args:
             name: The account holder's full name.
         """
-        found = self.holders.where(lambda h: h.name == name)
+        found = self.holders.where(name=name)
         if not found:
             raise ToolError("no_such_holder", f"No account holder is called {name!r}.")
         return found[0]
@@ -262,7 +262,7 @@ class Bank(Api):
             account_id: The account whose cards are wanted.
         """
         self.accounts[account_id]
-        return self.cards.where(lambda c: c.account_id == account_id)
+        return self.cards.where(account_id=account_id)
 
     @tool(
         "search",
@@ -281,7 +281,7 @@ class Bank(Api):
             account_id: The account that paid.
         """
         self.accounts[account_id]
-        return self.transactions.where(lambda t: t.account_id == account_id)
+        return self.transactions.where(account_id=account_id)
 
     @tool(
         "search",
@@ -300,7 +300,7 @@ class Bank(Api):
             account_id: The account that pays.
         """
         self.accounts[account_id]
-        return self.standing_orders.where(lambda s: s.account_id == account_id)
+        return self.standing_orders.where(account_id=account_id)
 
     @tool(
         "search",
@@ -319,7 +319,7 @@ class Bank(Api):
             city: The city where the payee is.
             sector: What the payee does.
         """
-        return self.payees.where(lambda p: p.city == city and p.sector == sector)
+        return self.payees.where(city=city, sector=sector)
 
     @tool(
         "lookup",
@@ -338,7 +338,7 @@ class Bank(Api):
             transaction_id: The disputed transaction.
         """
         self.transactions[transaction_id]
-        found = self.disputes.where(lambda d: d.transaction_id == transaction_id)
+        found = self.disputes.where(transaction_id=transaction_id)
         if not found:
             raise ToolError("not_disputed", f"Nobody has disputed transaction {transaction_id}.")
         return found[0]
@@ -389,7 +389,7 @@ class Bank(Api):
         """
         self._open_account(account_id)
         payee = self.payees[payee_id]
-        if self.standing_orders.where(lambda s: s.account_id == account_id and s.payee_id == payee_id):
+        if self.standing_orders.where(account_id=account_id, payee_id=payee_id):
             raise ToolError("already_set_up", f"Account {account_id} already pays the {payee.payee} every month.")
         return self.standing_orders.add(
             account_id=account_id, payee_id=payee_id, payee=payee.payee, amount=amount,
@@ -487,7 +487,7 @@ class Bank(Api):
         account = self._open_account(account_id)
         if account.balance > 0:
             raise ToolError("not_empty", f"There are {account.balance} euros on account {account_id}; move them first.")
-        if self.standing_orders.where(lambda s: s.account_id == account_id):
+        if self.standing_orders.where(account_id=account_id):
             raise ToolError("has_standing_orders", f"Account {account_id} has standing orders; cancel them first.")
         return self.accounts.change(account, status="closed")
 

@@ -175,7 +175,7 @@ class Calendar(Api):
         Args:
             name: The colleague's full name.
         """
-        found = self.colleagues.where(lambda c: c.name == name)
+        found = self.colleagues.where(name=name)
         if not found:
             raise ToolError("no_such_colleague", f"No colleague is called {name!r}.")
         return found[0]
@@ -196,7 +196,7 @@ class Calendar(Api):
             organiser_id: The colleague who organises the meetings.
         """
         self.colleagues[organiser_id]
-        return self.meetings.where(lambda m: m.organiser_id == organiser_id)
+        return self.meetings.where(organiser_id=organiser_id)
 
     @tool(
         "search",
@@ -215,7 +215,7 @@ class Calendar(Api):
             meeting_id: The meeting that the invitations are for.
         """
         self.meetings[meeting_id]
-        return self.invitations.where(lambda i: i.meeting_id == meeting_id)
+        return self.invitations.where(meeting_id=meeting_id)
 
     @tool(
         "search",
@@ -234,7 +234,7 @@ class Calendar(Api):
             attendee_id: The colleague who was invited.
         """
         self.colleagues[attendee_id]
-        return self.invitations.where(lambda i: i.attendee_id == attendee_id)
+        return self.invitations.where(attendee_id=attendee_id)
 
     @tool(
         "search",
@@ -253,7 +253,7 @@ class Calendar(Api):
             city: The city of the office.
             floor: The floor of the office.
         """
-        return self.meeting_rooms.where(lambda r: r.city == city and r.floor == floor)
+        return self.meeting_rooms.where(city=city, floor=floor)
 
     @tool(
         "search",
@@ -272,7 +272,7 @@ class Calendar(Api):
             colleague_id: The colleague who gets the reminders.
         """
         self.colleagues[colleague_id]
-        return self.reminders.where(lambda r: r.colleague_id == colleague_id)
+        return self.reminders.where(colleague_id=colleague_id)
 
     @tool(
         "compute",
@@ -345,12 +345,12 @@ class Calendar(Api):
             meeting_id: The meeting that needs the room.
         """
         room, meeting = self.meeting_rooms[meeting_room_id], self._planned(meeting_id)
-        if self.reservations.where(lambda r: r.meeting_id == meeting_id):
+        if self.reservations.where(meeting_id=meeting_id):
             raise ToolError("has_room", f"Meeting {meeting_id} has a room already; moving it would give the room back.")
         guests = self.invitations.where(lambda i: i.meeting_id == meeting_id and i.status != "declined")
         if room.seats <= len(guests):
             raise ToolError("too_small", f"The {room.room} has {room.seats} seats; {len(guests) + 1} are needed.")
-        for other in self.reservations.where(lambda r: r.meeting_room_id == room.id and r.date == meeting.date):
+        for other in self.reservations.where(meeting_room_id=room.id, date=meeting.date):
             if _overlap(meeting, other.time, self.meetings[other.meeting_id].minutes):
                 raise ToolError("room_taken", f"The {room.room} is taken on {meeting.date} at {meeting.time}.")
         return self.reservations.add(
@@ -383,7 +383,7 @@ class Calendar(Api):
             raise ToolError("in_the_past", f"{days} days before meeting {meeting_id} is {date}, which is in the past.")
         if meeting.organiser_id != colleague_id:
             self._accepted(colleague, meeting)
-        if self.reminders.where(lambda r: r.colleague_id == colleague_id and r.meeting_id == meeting_id):
+        if self.reminders.where(colleague_id=colleague_id, meeting_id=meeting_id):
             raise ToolError("already_set", f"{colleague.name} has a reminder about meeting {meeting_id} already.")
         return self.reminders.add(
             colleague_id=colleague_id, meeting_id=meeting_id, name=colleague.name, title=meeting.title, date=date
@@ -414,7 +414,7 @@ class Calendar(Api):
             raise ToolError("same_time", f"Meeting {meeting_id} is on {date} at {time} already.")
         self._check_free(self.colleagues[meeting.organiser_id], date, time, meeting.minutes, besides=meeting_id)
         self._give_room_back(meeting_id)
-        for invitation in self.invitations.where(lambda i: i.meeting_id == meeting_id):
+        for invitation in self.invitations.where(meeting_id=meeting_id):
             self.invitations.change(invitation, date=date, status="pending")
         return self.meetings.change(meeting, date=date, time=time)
 
@@ -522,7 +522,7 @@ class Calendar(Api):
         meeting, colleague = self._planned(meeting_id), self.colleagues[colleague_id]
         if meeting.organiser_id == colleague_id:
             raise ToolError("own_meeting", f"{colleague.name} organises meeting {meeting_id} and needs no invitation.")
-        if self.invitations.where(lambda i: i.meeting_id == meeting_id and i.attendee_id == colleague_id):
+        if self.invitations.where(meeting_id=meeting_id, attendee_id=colleague_id):
             raise ToolError("already_invited", f"{colleague.name} has an invitation to meeting {meeting_id} already.")
         return self.invitations.add(
             meeting_id=meeting_id, title=meeting.title, date=meeting.date, attendee_id=colleague_id,
@@ -566,7 +566,7 @@ class Calendar(Api):
             raise ToolError("in_the_past", f"{date} at {time} is in the past; a meeting must be still to come.")
 
     def _give_room_back(self, meeting_id: str) -> None:
-        for reservation in self.reservations.where(lambda r: r.meeting_id == meeting_id):
+        for reservation in self.reservations.where(meeting_id=meeting_id):
             self.reservations.remove(reservation)
 
     @classmethod

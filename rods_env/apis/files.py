@@ -180,7 +180,7 @@ class Files(Api):
         Args:
             name: The drive user's full name.
         """
-        found = self.drive_users.where(lambda u: u.name == name)
+        found = self.drive_users.where(name=name)
         if not found:
             raise ToolError("no_such_drive_user", f"Nobody on the drive is called {name!r}.")
         return found[0]
@@ -202,7 +202,7 @@ class Files(Api):
         Args:
             folder_name: The folder's name.
         """
-        found = self.folders.where(lambda f: f.folder_name == folder_name)
+        found = self.folders.where(folder_name=folder_name)
         if not found:
             raise ToolError("no_such_folder", f"The drive has no folder called {folder_name!r}.")
         return found[0]
@@ -224,7 +224,7 @@ class Files(Api):
             owner_id: The drive user who owns the folders.
         """
         self.drive_users[owner_id]
-        return self.folders.where(lambda f: f.owner_id == owner_id)
+        return self.folders.where(owner_id=owner_id)
 
     @tool(
         "search",
@@ -262,7 +262,7 @@ class Files(Api):
             folder_name: The name of the folder that they are in, or were in.
             status: What state they have to be in.
         """
-        return self.files.where(lambda f: f.folder_name == folder_name and f.status == status)
+        return self.files.where(folder_name=folder_name, status=status)
 
     @tool(
         "search",
@@ -281,7 +281,7 @@ class Files(Api):
             file_id: The file whose versions are wanted.
         """
         self.files[file_id]
-        return self.versions.where(lambda v: v.file_id == file_id)
+        return self.versions.where(file_id=file_id)
 
     @tool(
         "search",
@@ -300,7 +300,7 @@ class Files(Api):
             file_id: The file that is shared.
         """
         self.files[file_id]
-        return self.shares.where(lambda s: s.file_id == file_id)
+        return self.shares.where(file_id=file_id)
 
     @tool(
         "compute",
@@ -520,7 +520,7 @@ class Files(Api):
         file = self._kept(file_id)
         if email not in {self.drive_users[reader].email for reader in self._readers(file)}:
             raise ToolError("no_access", f"{email} has no access to {file.file_name}; share it first.")
-        if self.links.where(lambda k: k.file_id == file_id and k.email == email):
+        if self.links.where(file_id=file_id, email=email):
             raise ToolError("already_sent", f"A link to {file.file_name} went to {email} before.")
         return self.links.add(file_id=file_id, file_name=file.file_name, email=email)
 
@@ -537,13 +537,13 @@ class Files(Api):
         return file
 
     def _check_name(self, folder: Folder, file_name: str) -> None:
-        if self.files.where(lambda f: f.folder_id == folder.id and f.file_name == file_name):
+        if self.files.where(folder_id=folder.id, file_name=file_name):
             raise ToolError("name_taken", f"The {folder.folder_name} folder has a file {file_name!r} already.")
 
     def _readers(self, file: DriveFile) -> set[str]:
         """The ids of the drive users who can read a file."""
         owner_id = self.folders[file.folder_id].owner_id
-        return {owner_id, *(s.reader_id for s in self.shares.where(lambda s: s.file_id == file.id))}
+        return {owner_id, *(s.reader_id for s in self.shares.where(file_id=file.id))}
 
     def _save(self, file: DriveFile, text: str) -> FileVersion:
         return self.versions.add(

@@ -176,7 +176,7 @@ class Fleet(Api):
         Args:
             name: The driver's full name.
         """
-        found = self.drivers.where(lambda d: d.name == name)
+        found = self.drivers.where(name=name)
         if not found:
             raise ToolError("no_such_driver", f"No driver is called {name!r}.")
         return found[0]
@@ -197,7 +197,7 @@ class Fleet(Api):
         Args:
             city: The city's name.
         """
-        found = self.depots.where(lambda d: d.city == city)
+        found = self.depots.where(city=city)
         if not found:
             raise ToolError("no_depot_there", f"There is no depot in {city!r}.")
         return found[0]
@@ -219,7 +219,7 @@ class Fleet(Api):
             depot_id: The depot whose vehicles are wanted.
         """
         self.depots[depot_id]
-        return self.vehicles.where(lambda v: v.depot_id == depot_id)
+        return self.vehicles.where(depot_id=depot_id)
 
     @tool(
         "search",
@@ -238,7 +238,7 @@ class Fleet(Api):
             driver_id: The driver whose tours are wanted.
         """
         self.drivers[driver_id]
-        return self.tours.where(lambda t: t.driver_id == driver_id)
+        return self.tours.where(driver_id=driver_id)
 
     @tool(
         "search",
@@ -257,7 +257,7 @@ class Fleet(Api):
             start_city: The city where the tours start.
             date: The day of the tours.
         """
-        return self.tours.where(lambda t: t.start_city == start_city and t.date == date)
+        return self.tours.where(start_city=start_city, date=date)
 
     @tool(
         "search",
@@ -276,7 +276,7 @@ class Fleet(Api):
             depot_id: The depot whose workshop appointments are wanted.
         """
         self.depots[depot_id]
-        return self.appointments.where(lambda a: a.depot_id == depot_id)
+        return self.appointments.where(depot_id=depot_id)
 
     @tool(
         "compute",
@@ -486,7 +486,7 @@ class Fleet(Api):
         self._free_vehicle(vehicle)
         if self.tours.where(lambda t: t.vehicle_id == vehicle_id and t.status == "planned"):
             raise ToolError("needed_here", f"The {vehicle.model} is assigned to a planned tour from {vehicle.city}.")
-        if len(self.vehicles.where(lambda v: v.depot_id == depot_id)) >= depot.places:
+        if len(self.vehicles.where(depot_id=depot_id)) >= depot.places:
             raise ToolError("depot_full", f"All {depot.places} places at the depot in {depot.city} are taken.")
         for appointment in self._appointment_of(vehicle):
             self.appointments.change(appointment, depot_id=depot_id)
@@ -537,7 +537,7 @@ class Fleet(Api):
             text: The message.
         """
         driver = self.drivers[driver_id]
-        if self.driver_texts.where(lambda t: t.driver_id == driver_id and t.text == text):
+        if self.driver_texts.where(driver_id=driver_id, text=text):
             raise ToolError("already_sent", f"{driver.name} got the same text message before.")
         return self.driver_texts.add(driver_id=driver_id, driver=driver.name, text=text)
 
@@ -579,7 +579,7 @@ class Fleet(Api):
         return self.tours.where(lambda t: t.vehicle_id == vehicle_id and t.date == date and t.status in open_)
 
     def _appointment_of(self, vehicle: Vehicle) -> list[WorkshopAppointment]:
-        return self.appointments.where(lambda a: a.vehicle_id == vehicle.id)
+        return self.appointments.where(vehicle_id=vehicle.id)
 
     @classmethod
     def populate(cls, draw: Draw, cast: Cast, today: str, size: int) -> Iterator[Record]:

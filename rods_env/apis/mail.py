@@ -163,7 +163,7 @@ class Mail(Api):
         Args:
             name: The contact's full name.
         """
-        found = self.contacts.where(lambda c: c.name == name)
+        found = self.contacts.where(name=name)
         if not found:
             raise ToolError("no_such_contact", f"Nobody in the address book is called {name!r}.")
         return found[0]
@@ -184,7 +184,7 @@ class Mail(Api):
         Args:
             folder: The folder's name.
         """
-        found = self.mailboxes.where(lambda m: m.folder == folder)
+        found = self.mailboxes.where(folder=folder)
         if not found:
             raise ToolError("no_such_folder", f"The mailbox has no folder called {folder!r}.")
         return found[0]
@@ -205,7 +205,7 @@ class Mail(Api):
         Args:
             sender: The e-mail address from which they came.
         """
-        return self.mails.where(lambda m: m.sender == sender)
+        return self.mails.where(sender=sender)
 
     @tool(
         "search",
@@ -224,7 +224,7 @@ class Mail(Api):
             folder: The name of the mailbox folder.
             label: The label on the mails.
         """
-        return self.mails.where(lambda m: m.folder == folder and m.label == label)
+        return self.mails.where(folder=folder, label=label)
 
     @tool(
         "search",
@@ -242,7 +242,7 @@ class Mail(Api):
         Args:
             email: The e-mail address to which they are written.
         """
-        return self.drafts.where(lambda d: d.email == email)
+        return self.drafts.where(email=email)
 
     @tool(
         "search",
@@ -261,7 +261,7 @@ class Mail(Api):
             mail_id: The mail that carries them.
         """
         self.mails[mail_id]
-        return self.attachments.where(lambda a: a.mail_id == mail_id)
+        return self.attachments.where(mail_id=mail_id)
 
     @tool(
         "compute",
@@ -300,7 +300,7 @@ class Mail(Api):
             name: The person's full name.
             email: The person's e-mail address.
         """
-        if self.contacts.where(lambda c: c.name == name) or name == self._fixed("inbox").owner:
+        if self.contacts.where(name=name) or name == self._fixed("inbox").owner:
             raise ToolError("contact_exists", f"{name} is in the address book, or owns it; only others can be added.")
         self._check_address(email)
         return self.contacts.add(name=name, email=email)
@@ -482,7 +482,7 @@ class Mail(Api):
         """
         mail = self._kept_mail(mail_id)
         sent = self._send(email, f"Fwd: {mail.subject}", mail.text, mail.kilobytes)
-        for copied in self.attachments.where(lambda a: a.mail_id == mail_id):
+        for copied in self.attachments.where(mail_id=mail_id):
             self.attachments.add(mail_id=sent.id, title=copied.title, kilobytes=copied.kilobytes)
         return sent
 
@@ -507,7 +507,7 @@ class Mail(Api):
 
     def _fixed(self, folder: str) -> Mailbox:
         """One of the folders that every mailbox has."""
-        return self.mailboxes.where(lambda m: m.folder == folder)[0]
+        return self.mailboxes.where(folder=folder)[0]
 
     def _send(self, email: str, subject: str, text: str, kilobytes: int) -> MailMessage:
         box = self._fixed("sent")
@@ -517,7 +517,7 @@ class Mail(Api):
         )  # fmt: skip
 
     def _check_address(self, email: str) -> None:
-        holders = self.contacts.where(lambda c: c.email == email)
+        holders = self.contacts.where(email=email)
         if holders:
             raise ToolError("address_taken", f"In the address book, {email} is the address of {holders[0].name}.")
 

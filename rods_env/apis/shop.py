@@ -175,7 +175,7 @@ class Shop(Api):
         Args:
             name: The customer's full name.
         """
-        found = self.customers.where(lambda c: c.name == name)
+        found = self.customers.where(name=name)
         if not found:
             raise ToolError("no_such_customer", f"No customer is called {name!r}.")
         return found[0]
@@ -196,7 +196,7 @@ class Shop(Api):
         Args:
             category: The category's name.
         """
-        return self.products.where(lambda p: p.category == category)
+        return self.products.where(category=category)
 
     @tool(
         "search",
@@ -215,7 +215,7 @@ class Shop(Api):
             customer_id: The customer whose orders are wanted.
         """
         self.customers[customer_id]
-        return self.orders.where(lambda o: o.customer_id == customer_id)
+        return self.orders.where(customer_id=customer_id)
 
     @tool(
         "search",
@@ -234,7 +234,7 @@ class Shop(Api):
             customer_id: The customer whose vouchers are wanted.
         """
         self.customers[customer_id]
-        return self.vouchers.where(lambda v: v.customer_id == customer_id)
+        return self.vouchers.where(customer_id=customer_id)
 
     @tool(
         "search",
@@ -253,7 +253,7 @@ class Shop(Api):
             product_id: The product that was reviewed.
         """
         self.products[product_id]
-        return self.reviews.where(lambda r: r.product_id == product_id)
+        return self.reviews.where(product_id=product_id)
 
     @tool(
         "lookup",
@@ -352,10 +352,10 @@ class Shop(Api):
             text: What the customer says.
         """
         product, author = self.products[product_id], self.customers[customer_id].name
-        bought = self.orders.where(lambda o: o.product_id == product_id and o.customer_id == customer_id)
+        bought = self.orders.where(product_id=product_id, customer_id=customer_id)
         if all(order.status in ("open", "cancelled") for order in bought):
             raise ToolError("not_bought", f"{author} has not received the {product.item}; wait until it is shipped.")
-        if self.reviews.where(lambda r: r.product_id == product_id and r.author == author):
+        if self.reviews.where(product_id=product_id, author=author):
             raise ToolError("already_reviewed", f"{author} has reviewed the {product.item} before.")
         return self.reviews.add(product_id=product_id, item=product.item, author=author, rating=rating, text=text)
 
@@ -504,7 +504,7 @@ class Shop(Api):
             email: Where it goes.
         """
         order = self.orders[order_id]
-        if self.invoices.where(lambda i: i.order_id == order_id and i.email == email):
+        if self.invoices.where(order_id=order_id, email=email):
             raise ToolError("already_sent", f"The invoice for order {order_id} went to {email} before.")
         return self.invoices.add(order_id=order_id, item=order.item, email=email)
 

@@ -187,7 +187,7 @@ class Tickets(Api):
         Args:
             name: The requester's full name.
         """
-        found = self.requesters.where(lambda r: r.name == name)
+        found = self.requesters.where(name=name)
         if not found:
             raise ToolError("no_such_requester", f"No requester is called {name!r}.")
         return found[0]
@@ -208,7 +208,7 @@ class Tickets(Api):
         Args:
             name: The support agent's full name.
         """
-        found = self.support_agents.where(lambda a: a.name == name)
+        found = self.support_agents.where(name=name)
         if not found:
             raise ToolError("no_such_support_agent", f"No support agent is called {name!r}.")
         return found[0]
@@ -230,7 +230,7 @@ class Tickets(Api):
             requester_id: The requester whose tickets are wanted.
         """
         self.requesters[requester_id]
-        return self.tickets.where(lambda t: t.requester_id == requester_id)
+        return self.tickets.where(requester_id=requester_id)
 
     @tool(
         "search",
@@ -249,7 +249,7 @@ class Tickets(Api):
             team: The support team's name.
             status: The status that the tickets have.
         """
-        return self.tickets.where(lambda t: t.team == team and t.status == status)
+        return self.tickets.where(team=team, status=status)
 
     @tool(
         "search",
@@ -268,7 +268,7 @@ class Tickets(Api):
             team_id: The support team whose agents are wanted.
         """
         self.support_teams[team_id]
-        return self.support_agents.where(lambda a: a.team_id == team_id)
+        return self.support_agents.where(team_id=team_id)
 
     @tool(
         "search",
@@ -287,7 +287,7 @@ class Tickets(Api):
             ticket_id: The ticket whose comments are wanted.
         """
         self.tickets[ticket_id]
-        return self.comments.where(lambda c: c.ticket_id == ticket_id)
+        return self.comments.where(ticket_id=ticket_id)
 
     @tool(
         "compute",
@@ -307,7 +307,7 @@ class Tickets(Api):
             ticket_id: The ticket whose worklogs are added up.
         """
         self.tickets[ticket_id]
-        logs = self.worklogs.where(lambda w: w.ticket_id == ticket_id)
+        logs = self.worklogs.where(ticket_id=ticket_id)
         if not logs:
             raise ToolError("no_time_logged", f"Nobody has logged any work on ticket {ticket_id}.")
         return TimeSpent(minutes=sum(w.minutes for w in logs))
@@ -337,7 +337,7 @@ class Tickets(Api):
         ):
             raise ToolError("already_reported", f"{requester.name} already has an unsolved ticket about the {topic}.")
         name = TOPICS.get(topic, "hardware")
-        team = self.support_teams.where(lambda s: s.team == name)[0]
+        team = self.support_teams.where(team=name)[0]
         return self.tickets.add(
             requester_id=requester_id, reported_by=requester.name, topic=topic, team_id=team.id, team=name,
             assignee=_NOBODY, priority=priority, status="open", opened=self.today, due_date=day_after(self.today, 14),
@@ -388,7 +388,7 @@ class Tickets(Api):
             minutes: How many minutes the work took.
         """
         ticket = self._assigned(self._unsolved(ticket_id))
-        agent = self.support_agents.where(lambda a: a.name == ticket.assignee)[0]
+        agent = self.support_agents.where(name=ticket.assignee)[0]
         return self.worklogs.add(
             ticket_id=ticket_id, support_agent_id=agent.id, topic=ticket.topic, worked_by=agent.name, minutes=minutes,
             worked=self.today,
@@ -526,7 +526,7 @@ class Tickets(Api):
             ticket_id: The solved ticket that the survey is about.
         """
         ticket = self._solved(ticket_id)
-        if self.surveys.where(lambda s: s.ticket_id == ticket_id):
+        if self.surveys.where(ticket_id=ticket_id):
             raise ToolError("already_surveyed", f"A survey about ticket {ticket_id} was sent before.")
         requester = self.requesters[ticket.requester_id]
         return self.surveys.add(

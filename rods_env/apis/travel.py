@@ -202,7 +202,7 @@ class Travel(Api):
         Args:
             name: The traveller's full name.
         """
-        found = self.travellers.where(lambda t: t.name == name)
+        found = self.travellers.where(name=name)
         if not found:
             raise ToolError("no_such_traveller", f"No traveller is called {name!r}.")
         return found[0]
@@ -262,7 +262,7 @@ class Travel(Api):
             traveller_id: The traveller whose bookings are wanted.
         """
         self.travellers[traveller_id]
-        return self.bookings.where(lambda b: b.traveller_id == traveller_id)
+        return self.bookings.where(traveller_id=traveller_id)
 
     @tool(
         "search",
@@ -280,7 +280,7 @@ class Travel(Api):
         Args:
             city: The city to stay in.
         """
-        return self.hotels.where(lambda h: h.city == city)
+        return self.hotels.where(city=city)
 
     @tool(
         "search",
@@ -299,7 +299,7 @@ class Travel(Api):
             hotel_id: The hotel whose rooms are wanted.
         """
         self.hotels[hotel_id]
-        return self.rooms.where(lambda r: r.hotel_id == hotel_id)
+        return self.rooms.where(hotel_id=hotel_id)
 
     @tool(
         "search",
@@ -318,7 +318,7 @@ class Travel(Api):
             traveller_id: The traveller whose stays are wanted.
         """
         self.travellers[traveller_id]
-        return self.stays.where(lambda s: s.traveller_id == traveller_id)
+        return self.stays.where(traveller_id=traveller_id)
 
     @tool(
         "compute",
@@ -573,13 +573,13 @@ class Travel(Api):
             "booking_id": booking_id, "passenger": booking.passenger, "origin": booking.origin,
             "destination": booking.destination, "date": booking.date, "email": email,
         }  # fmt: skip
-        if self.itineraries.where(lambda i: i.booking_id == booking_id and i.email == email):
+        if self.itineraries.where(booking_id=booking_id, email=email):
             raise ToolError("already_sent", f"The itinerary for booking {booking_id} went to {email} before.")
         return self.itineraries.add(**content)
 
     def _credit(self, traveller_id: str) -> TravelCredit:
         self.travellers[traveller_id]
-        return self.credits.where(lambda c: c.traveller_id == traveller_id)[0]
+        return self.credits.where(traveller_id=traveller_id)[0]
 
     def _confirmed(self, booking_id: str) -> Booking:
         booking = self.bookings[booking_id]
