@@ -106,7 +106,7 @@ class Planner:
             state: all state edges of the shape, if they must be kept.
 
         Returns:
-            Whether that was possible; if not, everything is as before.
+            Whether that was possible; if not, `placed` and the world are as before.
         """
         first = len(self.placed)
         # What an earlier wish that failed left behind is overwritten here.
@@ -233,38 +233,15 @@ class Planner:
         return placed._replace(sources=sources)
 
     def _fits(self, index: int, placed: Placed, state: frozenset[tuple[int, int]] | None) -> bool:
+        """Whether the call has the place in the shape that it should have, and can be said."""
         step, tool = placed.step, placed.tool
         if tool.many and not 0 < len(step.rows) <= self.max_rows:
             return False
-        user = self.cast.user
-        if not self.outdated.isdisjoint(v for v in placed.arguments.values() if isinstance(v, str)):
-            return False  # an address that was replaced: which one is meant now?
-        if _writes_to(tool, placed, user):
+        if not self._sensible(placed):
             return False
-        if tool.reads and placed.spoken and not {user.name, user.email}.isdisjoint(placed.arguments.values()):
-            return False  # "look up Ana Ruiz", says Ana Ruiz
-        acted_on = [source.row for source in placed.sources.values() if source.field == "id"]
-        if any(source.field != "id" and source.row in acted_on for source in placed.sources.values()):
-            return False  # "move it to its date"
         earlier = [p.step for p in self.placed]
         if tool.reads and any(step.rows == other.rows for other in earlier):
             return False
-        if not tool.reads and any(p.tool is tool and p.arguments == placed.arguments for p in self.placed):
-            return False
-        if (
-            tool.reads
-            and placed.spoken
-            and any(p.tool is tool and p.turn == placed.turn and p.arguments == placed.arguments for p in self.placed)
-        ):
-            return False  # who has listed something to choose from it would not list it again
-        made = any(self.placed[s.call].tool.skill in ("create", "send") for s in placed.sources.values())
-        if tool.skill == "delete" and made:
-            return False  # nobody asks for something and takes it back
-        if tool.skill == "update" and any(self.placed[x.call].tool.skill == "send" for x in placed.sources.values()):
-            return False  # nor does anybody answer what he has sent
-        gone = not self.deleted.isdisjoint(map(str, placed.arguments.values()))
-        if gone and tool.skill not in ("transfer", "update"):
-            return False  # what was deleted or cancelled may be refunded or restored, and nothing else
         for name, source in placed.sources.items():
             rows = self.placed[source.call].step.rows
             # Where wirings are proposals, `_rewired` has seen to that.
@@ -280,6 +257,36 @@ class Planner:
             writers = [i for i, other in enumerate(earlier) if cell in other.writes]
             found.update(writers[-1:])
         return found - {s.call for s in placed.sources.values()} == {u for u, v in state if v == index}
+
+    def _sensible(self, placed: Placed) -> bool:
+        """Whether anybody would want this after what the story has brought, and mean just this."""
+        tool = placed.tool
+        user = self.cast.user
+        if not self.outdated.isdisjoint(v for v in placed.arguments.values() if isinstance(v, str)):
+            return False  # an address that was replaced: which one is meant now?
+        if _writes_to(tool, placed, user):
+            return False
+        if tool.reads and placed.spoken and not {user.name, user.email}.isdisjoint(placed.arguments.values()):
+            return False  # "look up Ana Ruiz", says Ana Ruiz
+        acted_on = [source.row for source in placed.sources.values() if source.field == "id"]
+        if any(source.field != "id" and source.row in acted_on for source in placed.sources.values()):
+            return False  # "move it to its date"
+        if not tool.reads and any(p.tool is tool and p.arguments == placed.arguments for p in self.placed):
+            return False
+        if (
+            tool.reads
+            and placed.spoken
+            and any(p.tool is tool and p.turn == placed.turn and p.arguments == placed.arguments for p in self.placed)
+        ):
+            return False  # who has listed something to choose from it would not list it again
+        made = any(self.placed[s.call].tool.skill in ("create", "send") for s in placed.sources.values())
+        if tool.skill == "delete" and made:
+            return False  # nobody asks for something and takes it back
+        if tool.skill == "update" and any(self.placed[x.call].tool.skill == "send" for x in placed.sources.values()):
+            return False  # nor does anybody answer what he has sent
+        gone = not self.deleted.isdisjoint(map(str, placed.arguments.values()))
+        # What was deleted or cancelled may be refunded or restored, and nothing else.
+        return not gone or tool.skill in ("transfer", "update")
 
     def news(self, kind: str) -> str:
         """What has just been done, as a sentence or a subject line: mails and notes tell the story on."""
