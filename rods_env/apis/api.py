@@ -157,9 +157,10 @@ class Table(Generic[R]):
     def _trace_scan(
         self, trace: Trace, found: list[Any], matches: Callable[[R], bool] | None, equals: dict[str, Any]
     ) -> None:
-        trace.reads.update((self.name, row.id) for row in found)
+        own = self.name
+        trace.reads.update([(own, row.id) for row in found])
         for (name, key), rows in trace.former.items():
-            if name == self.name:
+            if name == own:
                 fitting: list[Any] = [r for r in rows if all(getattr(r, f) == value for f, value in equals.items())]
                 if any(matches is None or matches(row) for row in fitting):
                     trace.reads.add((name, key))

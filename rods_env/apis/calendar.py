@@ -30,7 +30,9 @@ MeetingId = Annotated[str, Ref("meeting")]
 InvitationId = Annotated[str, Ref("invitation")]
 MeetingRoomId = Annotated[str, Ref("meeting_room")]
 ReminderId = Annotated[str, Ref("reminder")]
-MeetingTitle = Annotated[str, Kind("meeting_title", "What a meeting is called.", words=TITLES, quote=True)]
+MeetingTitle = Annotated[
+    str, Kind("meeting_title", "What a meeting is called.", words=TITLES, quote=True, exchangeable=True)
+]
 DaysAhead = Annotated[
     int, Kind("days_ahead", "How many days before.", unit="days", ge=2, le=30, examples=(2, 3, 4, 5, 6))
 ]

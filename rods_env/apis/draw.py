@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 T = TypeVar("T")
 
 _BLOCK = 256
-_ID_ALPHABET = "abcdefghjkmnpqrstuvwxyz123456789"  # 32 characters: no i, l, o, 0, which are easy to misread
+ID_ALPHABET = "abcdefghjkmnpqrstuvwxyz123456789"  # 32 characters: no i, l, o, 0, which are easy to misread
 
 
 class Draw:
@@ -25,6 +25,15 @@ class Draw:
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
         self._block: list[float] = []
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the draws stand, as plain JSON data."""
+        return {"rng": self.rng.bit_generator.state, "block": list(self._block)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from where `state_dict` was taken."""
+        self.rng.bit_generator.state = state["rng"]
+        self._block = list(state["block"])
 
     def unit(self) -> float:
         """A float in [0, 1)."""
@@ -88,12 +97,12 @@ class Draw:
         return id_from(prefix, int(self.unit() * (1 << 25)))
 
 
-_PAIRS = tuple(a + b for a in _ID_ALPHABET for b in _ID_ALPHABET)
+_PAIRS = tuple(a + b for a in ID_ALPHABET for b in ID_ALPHABET)
 
 
 def id_from(prefix: str, number: int) -> str:
     """The id whose five characters stand for the low 25 bits of `number`."""
-    return f"{prefix}_{_PAIRS[number & 1023]}{_PAIRS[number >> 10 & 1023]}{_ID_ALPHABET[number >> 20 & 31]}"
+    return f"{prefix}_{_PAIRS[number & 1023]}{_PAIRS[number >> 10 & 1023]}{ID_ALPHABET[number >> 20 & 31]}"
 
 
 _DAYS: tuple[str, ...] = tuple(np.arange("2000-01-01", "2040-01-01", dtype="datetime64[D]").astype(str).tolist())

@@ -45,7 +45,9 @@ DriveUserId = Annotated[str, Ref("drive_user")]
 FolderId = Annotated[str, Ref("folder")]
 FileId = Annotated[str, Ref("file")]
 VersionId = Annotated[str, Ref("version")]
-FolderName = Annotated[str, Kind("folder_name", "What a folder of the drive is called.", words=FOLDERS)]
+FolderName = Annotated[
+    str, Kind("folder_name", "What a folder of the drive is called.", words=FOLDERS, exchangeable=True)
+]
 FileText = Annotated[str, Kind("file_text", "What a file says.", words=TEXTS, quote=True)]
 FileName = Annotated[str, Kind("file_name", "What a file is called, with its ending.", words=NEW_FILES)]
 Kilobytes = Annotated[int, Kind("kilobytes", "A size in kilobytes.", unit="kilobytes", ge=0)]

@@ -29,6 +29,7 @@ def Kind(  # noqa: N802
     ge: float | None = None,
     le: float | None = None,
     examples: Sequence[Any] = (),
+    exchangeable: bool = False,
 ) -> Meta:
     """Marks a plain value.
 
@@ -43,8 +44,13 @@ def Kind(  # noqa: N802
         ge: the number must be at least this.
         le: the number must be at most this.
         examples: numbers that synthesis may propose.
+        exchangeable: whether the words are names that can take each other's places everywhere, as titles of meetings
+            can; names of goods cannot, which belong to categories.
     """
-    extra: dict[str, Any] = {"kind": kind, "words": tuple(words) + tuple(examples), "quote": quote, "unit": unit}
+    extra: dict[str, Any] = {
+        "kind": kind, "words": tuple(words) + tuple(examples), "quote": quote, "unit": unit,
+        "exchangeable": exchangeable,
+    }  # fmt: skip
     limits: dict[str, Any] = {"pattern": pattern, "gt": gt, "ge": ge, "le": le}
     meta: Meta = Meta(extra=extra, description=description, **limits)
     return meta

@@ -32,6 +32,7 @@ class Port(msgspec.Struct, frozen=True):
         required: whether a call must give it.
         default: the value when it is not given.
         type: `str`, `int` or `float`.
+        exchangeable: whether its words are names that can take each other's places everywhere.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Port(msgspec.Struct, frozen=True):
     required: bool = True
     default: Any = None
     type: str = "str"
+    exchangeable: bool = False
 
     @property
     def label(self) -> str:
@@ -216,7 +218,7 @@ def _port(name: str, annotation: Any, default: Any) -> Port:
     empty = default is inspect.Parameter.empty
     return Port(
         name, extra.get("ref", ""), extra.get("kind", ""), extra.get("words", ()), choices, extra.get("quote", False),
-        extra.get("unit", ""), empty, None if empty else default, base,
+        extra.get("unit", ""), empty, None if empty else default, base, extra.get("exchangeable", False),
     )  # fmt: skip
 
 
@@ -313,7 +315,7 @@ class Services:
 
     def __init__(self, world: World) -> None:
         self.state = State(world)
-        self._instances: dict[str, Api] = {}  # made when first called: most tasks use two of the APIs
+        self._instances: dict[type[Api], Api] = {}  # made when first called: most tasks use two of the APIs
         self._bound: dict[Tool, Any] = {}
 
     def run(self, tool: Tool, arguments: tuple[Any, ...]) -> Record | list[Record]:
@@ -332,7 +334,6 @@ class Services:
             raise
 
     def _bind(self, tool: Tool) -> Any:
-        name = tool.api.NAME
-        if name not in self._instances:
-            self._instances[name] = tool.api(self.state)
-        return self._bound.setdefault(tool, getattr(self._instances[name], tool.name))
+        if tool.api not in self._instances:
+            self._instances[tool.api] = tool.api(self.state)
+        return self._bound.setdefault(tool, getattr(self._instances[tool.api], tool.name))

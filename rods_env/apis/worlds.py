@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import immutables
 import msgspec
+import numpy as np
 
 from rods_env.apis.api import Api, Record, World, tables_of
 from rods_env.apis.draw import Draw, day_after
@@ -71,6 +73,50 @@ class WorldStock:
                 stocked.tables[name] = _populated(APIS[name], self.draw, stocked.cast, stocked.now[:10], self.size)
             tables.update(stocked.tables[name])
         return World(stocked.now, immutables.Map(tables)), stocked.cast
+
+
+class WorldSeries:
+    """Like `WorldStock`, but world number k depends on the seed and k alone: `given` is its whole state.
+
+    Args:
+        seed: equal seeds give equal worlds.
+        size: how many times the usual number of rows.
+        uses: for how many tasks a world serves, on average.
+        worlds: among how many worlds each task draws, so that tasks that follow each other differ in people.
+    """
+
+    def __init__(self, seed: int, *, size: int = 1, uses: int = 72, worlds: int = 12) -> None:
+        self.seed = seed
+        self.size = size
+        self.uses = uses
+        self.worlds = worlds
+        self.given = 0
+        self._drawn: dict[int, _Stocked] = {}
+
+    def next_number(self, draw: Draw) -> int:
+        """The number of a world that is in use at present, for one more task."""
+        self.given += 1
+        return (self.given - 1) // self.uses + draw.index(self.worlds)
+
+    def get(self, number: int, apis: Sequence[str]) -> tuple[World, Cast]:
+        """World `number` with the tables of the named APIs, and its cast."""
+        stocked = self._drawn.get(number)
+        if stocked is None:
+            if len(self._drawn) >= 2 * self.worlds:
+                del self._drawn[next(iter(self._drawn))]
+            own = self._draw(number, "")
+            today = own.date(_FIRST_DAY, 0, 300)
+            stocked = self._drawn[number] = _Stocked(draw_cast(own), f"{today}T{own.time(8, 12)}", {}, 0)
+        tables: dict[str, Any] = {}
+        for name in apis:
+            if name not in stocked.tables:
+                own = self._draw(number, name)
+                stocked.tables[name] = _populated(APIS[name], own, stocked.cast, stocked.now[:10], self.size)
+            tables.update(stocked.tables[name])
+        return World(stocked.now, immutables.Map(tables)), stocked.cast
+
+    def _draw(self, number: int, api: str) -> Draw:
+        return Draw(np.random.default_rng((self.seed, self.size, number, zlib.crc32(api.encode()))))
 
 
 class _Stocked:

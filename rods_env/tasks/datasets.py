@@ -13,11 +13,10 @@ from rods_env.apis.draw import Draw
 from rods_env.apis.registry import APIS, TOOLS, check_apis, tools_of
 from rods_env.apis.worlds import WorldStock
 from rods_env.errors import SynthesisError
-from rods_env.tasks.graph import edges_of, isomorphic
+from rods_env.tasks.graph import isomorphic
 from rods_env.tasks.maker import TaskMaker, realize
-from rods_env.tasks.shapes import Shape, shape_of
 from rods_env.tasks.task import Kind, Task, make_task
-from rods_env.tasks.transforms import missing_function, missing_parameter
+from rods_env.tasks.transforms import base_shape, transformed
 from rods_env.tasks.validation import validate
 
 QUOTAS: dict[Kind, int] = {"base": 160, "missing_function": 80, "missing_parameter": 80, "long_context": 80}
@@ -146,24 +145,6 @@ def _drawn(draw: Draw, shares: dict[int, float]) -> int:
         if at < 0:
             return value
     return max(shares)  # the last share, less a rounding error
-
-
-def transformed(task: Task, kind: Kind, draw: Draw) -> Task:
-    """A base task turned into one of the kinds in which something is missing; others stay as they are."""
-    if kind == "missing_function":
-        return missing_function(task, draw)
-    if kind == "missing_parameter":
-        return missing_parameter(task, draw)
-    return task
-
-
-def base_shape(task: Task) -> Shape:
-    """The shape of a task without the turn of asking, which transforms insert."""
-    edges = edges_of(task)
-    turns: list[int] = []
-    for turn in task.turn_of_call:  # number the turns that have calls
-        turns.append(turn - sum(1 for earlier in task.turns[:turn] if not earlier.calls))
-    return shape_of([call.tool for call in task.calls], turns, [call.spoken for call in task.calls], edges)
 
 
 class _Set:

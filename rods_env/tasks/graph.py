@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rods_env.apis.registry import Port
+from rods_env.apis.registry import TOOLS, Port
 from rods_env.tasks.replay import Cell, Step
 from rods_env.tasks.task import Kind, Task
 from rods_env.tasks.text import is_said
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     import networkx as nx
 
 Edges = dict[tuple[int, int], str]
+# A labelled graph as a value that hashes: a label for each node, and the edges with their kinds, in order. What
+# networkx finds out is kept by it, because the thousandth variant of a task has the very same structure as the first.
+Structure = tuple[tuple[str, ...], tuple[tuple[tuple[int, int], str], ...]]
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -121,35 +125,64 @@ def dependency_graph(task: Task) -> nx.DiGraph:
 
     graph = nx.DiGraph()
     for index, (call, step) in enumerate(zip(task.calls, task.gold.steps, strict=True)):
-        turn, skill = task.turn_of_call[index], step.tool.skill
-        label = f"{skill} {turn} {'spoken' if call.spoken else 'unspoken'}"
+        turn, skill, label = task.turn_of_call[index], step.tool.skill, _label(task, index)
         graph.add_node(index, tool=call.tool, skill=skill, turn=turn, spoken=call.spoken, label=label)
-    for (source, target), kind in sorted(edges_of(task).items()):
+    for (source, target), kind in sorted(task.edges.items()):
         graph.add_edge(source, target, kind=kind)
     return graph
 
 
 def profile_of(task: Task) -> Profile:
     """The profile of a task."""
-    import networkx as nx
-
-    edges: Edges = {(u, v): kind for u, v, kind in task.graph.edges(data="kind")}
-    with warnings.catch_warnings():  # since 3.5 networkx tells at every call that 3.5 changed the hashes of digraphs
-        warnings.simplefilter("ignore", UserWarning)
-        digest = nx.weisfeiler_lehman_graph_hash(task.graph, node_attr="label", edge_attr="kind")
-    return Profile(task.kind, tuple(len(t.calls) for t in task.turns), depth_of(len(task.calls), edges), digest)
+    labels, edges = task.structure
+    calls = tuple([len(turn.calls) for turn in task.turns])
+    return Profile(task.kind, calls, depth_of(len(labels), dict(edges)), _digest(labels, edges))
 
 
 def isomorphic(a: Task, b: Task) -> bool:
     """Whether two tasks have the same profile: graphs equal up to isomorphism with labels, calls per turn, and kind."""
+    if a.kind != b.kind or [len(turn.calls) for turn in a.turns] != [len(turn.calls) for turn in b.turns]:
+        return False
+    return _isomorphic(a.structure, b.structure)
+
+
+def structure_of(task: Task) -> Structure:
+    """The labelled graph of a task as a value that hashes."""
+    labels = tuple([_label(task, index) for index in range(len(task.calls))])
+    return labels, tuple(sorted(task.edges.items()))
+
+
+def _label(task: Task, index: int) -> str:
+    call = task.calls[index]
+    return f"{TOOLS[call.tool].skill} {task.turn_of_call[index]} {'spoken' if call.spoken else 'unspoken'}"
+
+
+def _labelled(labels: tuple[str, ...], edges: tuple[tuple[tuple[int, int], str], ...]) -> nx.DiGraph:
     import networkx as nx
 
-    if a.profile != b.profile:
-        return False
+    graph = nx.DiGraph()
+    graph.add_nodes_from((index, {"label": label}) for index, label in enumerate(labels))
+    graph.add_edges_from((u, v, {"kind": kind}) for (u, v), kind in edges)
+    return graph
+
+
+@lru_cache(maxsize=8192)
+def _digest(labels: tuple[str, ...], edges: tuple[tuple[tuple[int, int], str], ...]) -> str:
+    import networkx as nx
+
+    with warnings.catch_warnings():  # since 3.5 networkx tells at every call that 3.5 changed the hashes of digraphs
+        warnings.simplefilter("ignore", UserWarning)
+        return str(nx.weisfeiler_lehman_graph_hash(_labelled(labels, edges), node_attr="label", edge_attr="kind"))
+
+
+@lru_cache(maxsize=8192)
+def _isomorphic(a: Structure, b: Structure) -> bool:
+    import networkx as nx
+
     return bool(
         nx.is_isomorphic(
-            a.graph,
-            b.graph,
+            _labelled(*a),
+            _labelled(*b),
             node_match=lambda u, v: u["label"] == v["label"],
             edge_match=lambda u, v: u["kind"] == v["kind"],
         )

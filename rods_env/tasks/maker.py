@@ -12,7 +12,6 @@ from rods_env.apis.lexicon import Cast
 from rods_env.apis.registry import Services, Tool, check_apis, tools_of
 from rods_env.apis.worlds import WorldStock
 from rods_env.errors import SynthesisError
-from rods_env.tasks.graph import edges_of
 from rods_env.tasks.phrasing import Narrator
 from rods_env.tasks.plans import Plan, assign_tools, wire
 from rods_env.tasks.shapes import Node, Shape, ShapeSketch, type_graph
@@ -195,9 +194,40 @@ def realize(
     every = check_apis((*apis, *offered))
     plans = assign_tools(shape, tools_of(apis), draw, hints)
     world, cast = stock.get(every)
-    planner = Planner(world, cast, draw, max_rows=_MAX_ROWS if stock.size == 1 else _MAX_ROWS_LONG)
-    planner.fill(shape, plans)
-    return _told(planner, shape, draw, every)
+    return fill(shape, plans, every, world, cast, draw, long=stock.size > 1)
+
+
+def fill(
+    shape: Shape,
+    plans: Sequence[Plan],
+    apis: tuple[str, ...],
+    world: World,
+    cast: Cast,
+    draw: Draw,
+    *,
+    long: bool = False,
+    services: Services | None = None,
+    retries: int = 0,
+) -> Task:
+    """A task of the given shape and plans in a world.
+
+    Args:
+        shape: the structure.
+        plans: a tool and a wiring for each node.
+        apis: the APIs that are offered.
+        world: the initial world.
+        cast: the people of the story.
+        draw: the source of chance.
+        long: whether it is a long context, where lists may be long.
+        services: used instead of new ones; nobody else may use them meanwhile.
+        retries: how often a wish that fails sends the planner back to what it depends on.
+
+    Raises:
+        SynthesisError: when this world does not fill the plans, or the story cannot be told.
+    """
+    planner = Planner(world, cast, draw, max_rows=_MAX_ROWS_LONG if long else _MAX_ROWS, services=services)
+    planner.fill(shape, plans, retries)
+    return _told(planner, shape, draw, apis)
 
 
 def _shape(planner: Planner) -> Shape:
@@ -218,7 +248,7 @@ def _told(planner: Planner, shape: Shape, draw: Draw, apis: tuple[str, ...]) -> 
     data = {(u, v) for v, sources in enumerate(task.sources) for u in sources.values() if u is not None}
     if data != shape.data:
         raise SynthesisError("the text gives a value that should be looked up.", reason="edges")
-    if shape.state is not None and {e for e, edge in edges_of(task).items() if edge == "state"} != shape.state:
+    if shape.state is not None and {e for e, edge in task.edges.items() if edge == "state"} != shape.state:
         raise SynthesisError("other calls depend on each other than in the shape.", reason="edges")
     return task
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import islice, product
 from typing import NamedTuple
 
@@ -63,20 +64,48 @@ def assign_tools(shape: Shape, tools: Sequence[Tool], draw: Draw, hints: Sequenc
 
 def wire(tool: Tool, spoken: bool, parents: Sequence[int], plans: Sequence[Plan], draw: Draw) -> Plan | None:
     """A wiring in which every parent feeds an argument, every id has a parent, and the rest can be said."""
+    tools = [plan.tool for plan in plans]
     for clause in draw.sample(tool.spec.ask, 3) if spoken else (tool.spec.rows,):
-        named = placeholders(clause)
-        ports = [p for p in tool.params if p.name in named or p.required]
-        options: list[list[int | None]] = []
-        for port in ports:
-            can: list[int | None] = []
-            if parents and flows(port):
-                mark = mark_of(port)
-                can += [u for u in parents if mark in offers(plans[u].tool) and feeds(plans[u].tool, tool, mark)]
-            if not port.ref and (not can or len(parents) > 1):
-                can.append(None)
-            options.append(can)
-        fitting = (c for c in product(*options) if {u for u in c if u is not None} == set(parents))
-        found = list(islice(fitting, 3))
+        found = _wirings(tool, clause, parents, tools)
         if found:
-            return Plan(tool, clause, dict(zip((p.name for p in ports), draw.choice(found), strict=True)))
+            return Plan(tool, clause, draw.choice(found))
     return None
+
+
+def ways(tool: Tool, spoken: bool, parents: Sequence[int], tools: Sequence[Tool]) -> list[list[Plan]]:
+    """All that `wire` may choose from: for each way to say the call that fits, its wirings.
+
+    Args:
+        tool: the tool of the call.
+        spoken: whether the user asks for it.
+        parents: the calls that must feed it.
+        tools: the tools of the calls before it.
+    """
+    clauses = tool.spec.ask if spoken else (tool.spec.rows,)
+    found = [[Plan(tool, c, wiring) for wiring in _wirings(tool, c, parents, tools)] for c in clauses]
+    return [plans for plans in found if plans]
+
+
+def _wirings(tool: Tool, clause: str, parents: Sequence[int], tools: Sequence[Tool]) -> list[dict[str, int | None]]:
+    patterns = _patterns(tool, clause, tuple([tools[u] for u in parents]))
+    return [{name: None if at is None else parents[at] for name, at in pattern.items()} for pattern in patterns]
+
+
+@lru_cache(maxsize=1 << 16)
+def _patterns(tool: Tool, clause: str, feeders: tuple[Tool, ...]) -> list[dict[str, int | None]]:
+    """Wirings by position among the tools that feed the call. There are few, and they are asked for all the time."""
+    named = placeholders(clause)
+    ports = [p for p in tool.params if p.name in named or p.required]
+    options: list[list[int | None]] = []
+    for port in ports:
+        can: list[int | None] = []
+        if feeders and flows(port):
+            mark = mark_of(port)
+            can += [at for at, u in enumerate(feeders) if mark in offers(u) and feeds(u, tool, mark)]
+        if not port.ref and (not can or len(feeders) > 1):
+            can.append(None)
+        options.append(can)
+    names = [port.name for port in ports]
+    every = set(range(len(feeders)))
+    fitting = (c for c in product(*options) if {at for at in c if at is not None} == every)
+    return [dict(zip(names, choice, strict=True)) for choice in islice(fitting, 3)]

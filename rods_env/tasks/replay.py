@@ -84,7 +84,19 @@ def replay(task: Task) -> Gold:
     lacking = lacking_table(task.world, check_apis(task.apis))
     if lacking:
         raise RodsError(f"the world of task {task.id} lacks the table {lacking!r}.")
-    services, trace = Services(task.world), Trace()
+    services = _IDLE.pop() if _IDLE else Services(task.world)
+    services.state.world = task.world
+    try:
+        return _replay(task, services)
+    finally:
+        _IDLE.append(services)
+
+
+_IDLE: list[Services] = []  # used again, because making them costs as much as two calls
+
+
+def _replay(task: Task, services: Services) -> Gold:
+    trace = Trace()
     steps: list[Step] = []
     worlds, answers = [], []
     for number, turn in enumerate(task.turns, 1):

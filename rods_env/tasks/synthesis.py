@@ -39,6 +39,20 @@ class Placed(NamedTuple):
     spoken: bool
 
 
+class _Mark(NamedTuple):
+    """What a planner has to remember in order to go back to before a wish."""
+
+    placed: int
+    world: World
+    former: dict[tuple[str, str], tuple[Any, ...]]
+    liked: dict[int, list[Any]]
+    named: set[str]
+    outdated: set[str]
+    news_told: set[str]
+    deleted: set[str]
+    worlds: list[World]
+
+
 class Planner:
     """Finds arguments that work, wish by wish, in one world.
 
@@ -83,17 +97,45 @@ class Planner:
         self.deleted: set[str] = set()  # ids of what was deleted or cancelled
         self.worlds = [world]  # after each wish: a wish that only undoes others is none
 
-    def fill(self, shape: Shape, plans: Sequence[Plan]) -> list[Placed]:
+    def fill(self, shape: Shape, plans: Sequence[Plan], retries: int = 0) -> list[Placed]:
         """The executed calls of a whole shape.
+
+        Args:
+            shape: the structure.
+            plans: a tool and a wiring for each node.
+            retries: how often, when a wish fails, the one that brought what it is about is made anew.
 
         Raises:
             SynthesisError: `plan`, when this world does not fill the plan.
         """
+        marks: list[_Mark] = []
         while (first := len(self.placed)) < len(plans):
             goal = next(n for n in range(first, len(plans)) if shape.nodes[n].spoken)
-            if not self.wish(shape.nodes[first : goal + 1], plans[first : goal + 1], shape.state):
+            marks.append(self._mark())
+            if self.wish(shape.nodes[first : goal + 1], plans[first : goal + 1], shape.state):
+                continue
+            retries -= 1
+            if retries < 0:
                 raise SynthesisError("nothing in this world fits the plan.", reason="plan")
+            used = [u for n in range(first, goal + 1) for u in plans[n].wiring.values() if u is not None and u < first]
+            while len(marks) > 1 and marks[-1].placed > max(used, default=first):
+                marks.pop()
+            self._return(marks.pop())
         return self.placed
+
+    def _mark(self) -> _Mark:
+        liked = {call: list(rows) for call, rows in self.liked.items()}
+        return _Mark(
+            len(self.placed), self.services.state.world, dict(self.trace.former), liked, set(self.named),
+            set(self.outdated), set(self.news_told), set(self.deleted), list(self.worlds),
+        )  # fmt: skip
+
+    def _return(self, mark: _Mark) -> None:
+        """Undoes all wishes since the mark."""
+        del self.placed[mark.placed :]
+        self.services.state.world, self.trace.former = mark.world, mark.former
+        self.liked, self.named, self.outdated = mark.liked, mark.named, mark.outdated
+        self.news_told, self.deleted, self.worlds = mark.news_told, mark.deleted, mark.worlds
 
     def wish(
         self, nodes: Sequence[Node], plans: Sequence[Plan], state: frozenset[tuple[int, int]] | None = None

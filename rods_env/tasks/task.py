@@ -23,7 +23,7 @@ from rods_env.errors import RodsError
 if TYPE_CHECKING:
     import networkx as nx
 
-    from rods_env.tasks.graph import Profile
+    from rods_env.tasks.graph import Profile, Structure
     from rods_env.tasks.replay import Gold
 
 Kind = Literal["base", "missing_function", "missing_parameter", "long_context"]
@@ -131,6 +131,20 @@ class Task(msgspec.Struct, frozen=True, dict=True, eq=False):
         return argument_sources(self)
 
     @cached_property
+    def edges(self) -> dict[tuple[int, int], str]:
+        """The edges of the dependency graph: (earlier call, later call) to "data" or "state"."""
+        from rods_env.tasks.graph import edges_of
+
+        return edges_of(self)
+
+    @cached_property
+    def structure(self) -> Structure:
+        """The labels of the graph's nodes and its edges, as a value that hashes."""
+        from rods_env.tasks.graph import structure_of
+
+        return structure_of(self)
+
+    @cached_property
     def graph(self) -> nx.DiGraph:
         """The dependency graph, derived by executing the gold calls."""
         from rods_env.tasks.graph import dependency_graph
@@ -165,6 +179,12 @@ def make_task(
     called = {TOOLS[call.tool].api.NAME for turn in turns for call in turn.calls}
     name = "+".join(api for api in apis if api in called)
     return Task(f"{name}-{content.hexdigest()}", kind, apis, turns, world, parent)
+
+
+def fingerprint(task: Task) -> int:
+    """A number of 63 bits for what is said in a task: equal texts give equal numbers, in every process."""
+    said = hashlib.blake2b("\0".join([turn.message for turn in task.turns]).encode(), digest_size=8)
+    return int.from_bytes(said.digest(), "big") >> 1
 
 
 def task_to_json(task: Task) -> bytes:

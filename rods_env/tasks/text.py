@@ -7,9 +7,9 @@ from typing import Any
 
 from rods_env.apis.registry import Port, fields_of
 
-_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
            "November", "December")  # fmt: skip
-_OTHER_YEAR = re.compile(rf"\b\d{{1,2}} (?:{'|'.join(_MONTHS)}) \d{{4}}\b")
+_OTHER_YEAR = re.compile(rf"\b\d{{1,2}} (?:{'|'.join(MONTHS)}) \d{{4}}\b")
 
 
 def noun_of(row: Any) -> str:
@@ -27,7 +27,7 @@ def say(port: Port, value: Any, year: str) -> str:
         year: the current year, "2026"; only other years are said.
     """
     if port.kind == "date":
-        return _date(value, year)
+        return say_date(value, year)
     if port.type == "float":
         text = f"{value:.2f}"
     elif port.choices:
@@ -39,15 +39,16 @@ def say(port: Port, value: Any, year: str) -> str:
     return f'"{text}"' if port.quote else text
 
 
-def _date(value: str, year: str) -> str:
-    said = f"{int(value[8:10])} {_MONTHS[int(value[5:7]) - 1]}"
+def say_date(value: str, year: str) -> str:
+    """An ISO date as a person says it; the year only if it is not the present one."""
+    said = f"{int(value[8:10])} {MONTHS[int(value[5:7]) - 1]}"
     return said if value[:4] == year else f"{said} {value[:4]}"
 
 
 def spoken_forms(port: Port, value: Any, year: str) -> tuple[str, ...]:
     """The ways in which a text may give a value: as said (without unit and quotes), and as written in JSON."""
     if port.kind == "date":
-        return (_date(value, year), value)
+        return (say_date(value, year), value)
     if isinstance(value, float):
         return (f"{value:.2f}", f"{value:g}")
     text = str(value)

@@ -16,6 +16,7 @@ from rods_env.apis.draw import Draw
 from rods_env.apis.registry import TOOLS, Port
 from rods_env.errors import SynthesisError
 from rods_env.tasks.graph import source_of
+from rods_env.tasks.shapes import Shape, shape_of
 from rods_env.tasks.task import Kind, Task, Turn, make_task
 from rods_env.tasks.text import is_said, say, stands_in
 
@@ -39,12 +40,12 @@ _SUPPLY_NUMBER = ("Sorry, I forgot to say how {how}: {value}.", "Make it {value}
 _HOW = {"amount": "much", "minutes": "long"}
 
 
-def _candidates(task: Task) -> Iterator[int]:
+def _candidates(task: Task, at: int | None) -> Iterator[int]:
     """Turns in which the user asks for one thing only: then nothing of it can be done while something is missing."""
     if task.kind != "base":
         raise SynthesisError(f"expected a base task; {task.id} is of kind {task.kind}.", reason="transform")
     for t, turn in enumerate(task.turns):
-        if sum(call.spoken for call in turn.calls) == 1:
+        if sum(call.spoken for call in turn.calls) == 1 and at in (None, t):
             yield t
 
 
@@ -62,13 +63,18 @@ def _insert(
     return make_task(kind, task.apis, turns, task.world, task.parent)
 
 
-def missing_function(task: Task, draw: Draw) -> Task:
+def missing_function(task: Task, draw: Draw, at: int | None = None) -> Task:
     """The same task with a needed tool withheld for one turn.
+
+    Args:
+        task: a base task.
+        draw: the source of chance.
+        at: the turn, counted from 0; drawn when not given.
 
     Raises:
         SynthesisError: `transform`, when no turn asks for exactly one thing by a tool that no earlier turn needs.
     """
-    for t in draw.shuffled(list(_candidates(task))):
+    for t in draw.shuffled(list(_candidates(task, at))):
         wanted = next(call.tool for call in task.turns[t].calls if call.spoken)
         before = {call.tool for turn in task.turns[:t] for call in turn.calls}
         if wanted not in before and not TOOLS[wanted].reads and wanted not in TOOLS[wanted].api.SUBSTITUTES:
@@ -76,15 +82,20 @@ def missing_function(task: Task, draw: Draw) -> Task:
     raise SynthesisError("no tool can be withheld for a turn.", reason="transform")
 
 
-def missing_parameter(task: Task, draw: Draw) -> Task:
+def missing_parameter(task: Task, draw: Draw, at: int | None = None) -> Task:
     """The same task with a value that only the user knows left out, and supplied in the next turn.
+
+    Args:
+        task: a base task.
+        draw: the source of chance.
+        at: the turn, counted from 0; drawn when not given.
 
     Raises:
         SynthesisError: `transform`, when no turn has such a value.
     """
     year = task.world.now[:4]
     steps, turn_of = task.gold.steps, task.turn_of_call
-    for t in draw.shuffled(list(_candidates(task))):
+    for t in draw.shuffled(list(_candidates(task, at))):
         message = task.turns[t].message
         before = "\n".join(turn.message for turn in task.turns[:t])
         first = turn_of.index(t)
@@ -101,6 +112,23 @@ def missing_parameter(task: Task, draw: Draw) -> Task:
                 if left is not None:
                     return _insert(task, "missing_parameter", t, left.asked, left.supplied, (), left.cut)
     raise SynthesisError("no value can be left out.", reason="transform")
+
+
+def transformed(task: Task, kind: Kind, draw: Draw, at: int | None = None) -> Task:
+    """A base task turned into one of the kinds in which something is missing; for other kinds it stays as it is."""
+    if kind == "missing_function":
+        return missing_function(task, draw, at)
+    if kind == "missing_parameter":
+        return missing_parameter(task, draw, at)
+    return task
+
+
+def base_shape(task: Task) -> Shape:
+    """The shape of a task without the turn of asking, which transforms insert."""
+    turns: list[int] = []
+    for turn in task.turn_of_call:  # number the turns that have calls
+        turns.append(turn - sum(1 for earlier in task.turns[:turn] if not earlier.calls))
+    return shape_of([call.tool for call in task.calls], turns, [call.spoken for call in task.calls], task.edges)
 
 
 def _has_default(task: Task, index: int, port: Port) -> bool:

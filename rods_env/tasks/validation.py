@@ -19,6 +19,7 @@ MAX_STRING = 200
 MAX_LIST = 5
 
 _WORDS = re.compile(r"\w+")
+_UNFILLED = re.compile("[{}~]|  ")
 _ID = re.compile(r"\b[a-z]{2,4}_[a-z0-9]{5}\b")
 
 
@@ -49,8 +50,12 @@ def validate(task: Task, pool: Collection[Task] = ()) -> list[str]:
 
 def offered_tools(task: Task, turn: int) -> list[str]:
     """The names of the tools that are offered in a turn (counted from 0)."""
-    later = {name for t in task.turns[turn + 1 :] for name in t.adds}
+    later = _added_after(task, turn)
     return [tool.name for tool in tools_of(task.apis) if tool.name not in later]
+
+
+def _added_after(task: Task, turn: int) -> set[str]:
+    return {name for later in task.turns[turn + 1 :] for name in later.adds}
 
 
 def _structure(task: Task) -> Iterator[str]:
@@ -185,19 +190,28 @@ def _another_by_now(task: Task, gold: Gold, mention: Mention, chosen: list[list[
 
 def _offers(task: Task) -> Iterator[str]:
     for number, turn in enumerate(task.turns, 1):
-        names = set(offered_tools(task, number - 1)) if turn.calls else set()
+        later = _added_after(task, number - 1)
         for call in turn.calls:
-            if call.tool not in names:
+            if call.tool in later or TOOLS[call.tool].api.NAME not in task.apis:
                 yield f"Turn {number}: the needed tool {call.tool} is not offered."
 
 
 def _text(task: Task) -> Iterator[str]:
     """What nobody would say: ids, names of tools, unfilled phrases."""
-    names = {name for name in TOOLS if "_" in name}
+    if not _strange("\n".join([turn.message for turn in task.turns])):
+        return
     for number, turn in enumerate(task.turns, 1):
         if _ID.search(turn.message):
             yield f"Turn {number}: the text holds an id, which a person would not know."
-        if any(c in turn.message for c in "{}~") or "  " in turn.message:
+        if _UNFILLED.search(turn.message):
             yield f"Turn {number}: the text holds an unfilled phrase."
-        if names.intersection(_WORDS.findall(turn.message)):
+        if _names_tool(turn.message):
             yield f"Turn {number}: the text names a tool."
+
+
+def _strange(text: str) -> bool:
+    return bool("_" in text or _UNFILLED.search(text))
+
+
+def _names_tool(text: str) -> bool:
+    return any("_" in word and word in TOOLS for word in _WORDS.findall(text))

@@ -260,12 +260,10 @@ def test_every_label_of_the_profile_makes_a_difference(story):
 
 
 def rewired(task: Task, **kinds: str) -> Task:
-    """The same task with a graph of its own, in which all edges of a kind have another."""
+    """The same task with edges of its own, in which all of a kind have another."""
     copy = Task(task.id, task.kind, task.apis, task.turns, task.world)
-    graph = task.graph.copy()
-    for _, _, data in graph.edges(data=True):
-        data["kind"] = kinds.get(data["kind"], data["kind"])
-    copy.__dict__["graph"] = graph  # where `cached_property` keeps it
+    edges = {pair: kinds.get(kind, kind) for pair, kind in task.edges.items()}
+    copy.__dict__["edges"] = edges  # where `cached_property` keeps it
     return copy
 
 

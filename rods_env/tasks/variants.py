@@ -1,0 +1,374 @@
+"""`Synthesizer`: from one task any number of others with the same profile: other worlds, people, words and tools."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import immutables
+import msgspec
+import numpy as np
+
+from rods_env.apis.api import World
+from rods_env.apis.draw import Draw
+from rods_env.apis.registry import APIS, TOOLS, Services, Tool, check_apis, tools_of
+from rods_env.apis.worlds import WorldSeries
+from rods_env.errors import RodsError, SynthesisError
+from rods_env.tasks.datasets import LONG_CONTEXT_SIZE
+from rods_env.tasks.graph import isomorphic
+from rods_env.tasks.maker import fill
+from rods_env.tasks.plans import Plan, assign_tools, ways
+from rods_env.tasks.resampling import Renamer, Renaming, Template, people_of
+from rods_env.tasks.shapes import Shape
+from rods_env.tasks.task import Task, fingerprint, make_task
+from rods_env.tasks.transforms import base_shape, transformed
+from rods_env.tasks.validation import validate
+
+_ATTEMPTS = 80  # attempts at one variant before it is given up
+_CASTINGS = 8  # how many choices of tools are kept for a shape
+_LOOKS = 16  # attempts that look for further choices of tools; afterwards one in two hundred does
+_RETRIES = 2  # how often a wish that fails sends the planner back, in one attempt
+_NEW_AT_FIRST, _NEW = 0.08, 0.04  # the share of attempts at a new story, while few are known and later
+_STORIES = 8  # how many stories are kept for a shape, to be told about other entities
+_TELLINGS = 16  # how often a story is told before it is forgotten
+_REMEMBERED = 4096  # shapes whose tools are remembered
+_USES, _WORLDS = 1000, 4  # how many new stories play in a world, on average; how many worlds are in use at a time
+_RENAMERS = 64  # for how many worlds the names are kept
+_RENAMINGS = 256  # how many renamed worlds are kept
+_KEYS = 1 << 40
+
+
+class _Casting:
+    """Tools for the nodes of a shape, the ways to say and wire them, and how often they worked."""
+
+    __slots__ = ("apis", "hits", "options", "tools", "tries")
+
+    def __init__(self, shape: Shape, tools: Sequence[Tool], tries: int = 0, hits: int = 0) -> None:
+        self.tools = tuple(tools)
+        self.apis = tuple(dict.fromkeys(tool.api.NAME for tool in tools))
+        parents = [sorted(u for u, v in shape.data if v == n) for n in range(len(shape.nodes))]
+        self.options = [
+            ways(tool, node.spoken, parents[n], tools[:n])
+            for n, (tool, node) in enumerate(zip(tools, shape.nodes, strict=True))
+        ]
+        self.tries = tries
+        self.hits = hits
+
+    def plans(self, draw: Draw) -> list[Plan]:
+        """A way to say and wire each call.
+
+        Raises:
+            SynthesisError: `assign`, if one of them cannot be wired.
+        """
+        if not all(self.options):
+            raise SynthesisError("these tools do not fit the shape.", reason="assign")
+        return [draw.choice(draw.choice(options)) for options in self.options]
+
+
+def _luck(casting: _Casting) -> float:
+    """The share of attempts that worked, so far; a half for what was never tried."""
+    return (casting.hits + 1) / (casting.tries + 2)
+
+
+class _Story:
+    """A variant that was made anew, kept to be told about other entities.
+
+    Attributes:
+        key: with the tools and the world, all that is needed to make it again.
+        world: the number of its world.
+        of: the id of a task that is its own story, because nothing else was found; else "".
+        told: how often it was told.
+        template: the story taken apart; made when it is needed, also after a state was loaded.
+    """
+
+    __slots__ = ("key", "of", "template", "told", "tools", "world")
+
+    def __init__(self, key: int, tools: tuple[Tool, ...], world: int, told: int = 0, of: str = "") -> None:
+        self.key = key
+        self.tools = tools
+        self.world = world
+        self.told = told
+        self.of = of
+        self.template: Template | None = None
+
+
+class _Recipe:
+    """What variants of a task are made from, and what was learned in making them."""
+
+    __slots__ = ("castings", "looks", "shape", "stories")
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.castings: list[_Casting] = []
+        self.stories: list[_Story] = []
+        self.looks = 0
+
+    def remember(self, story: _Story) -> None:
+        """Keeps a story; the one that was told most often makes room."""
+        if len(self.stories) >= _STORIES:
+            self.stories.remove(max(self.stories, key=lambda s: s.told))
+        self.stories.append(story)
+
+    def keep(self, casting: _Casting) -> None:
+        """Keeps a choice of tools that worked; the least lucky one makes room."""
+        if len(self.castings) >= _CASTINGS:
+            self.castings.remove(min(self.castings, key=_luck))
+        self.castings.append(casting)
+
+
+class Synthesizer:
+    """Makes variants: tasks with the profile of a given one, and everything else new.
+
+    A variant has the same dependency graph (up to isomorphism, with skills, turns, spokenness and kinds of edges), the
+    same kind, depth and calls per turn; other people, another world and story, and, where the type graph allows, other
+    tools and APIs of the same skills. Each is executed, checked by `validate`, and compared by networkx.
+
+    Equal seeds and equal sequences of calls give equal variants.
+
+    Args:
+        seed: a whole number of at least 0.
+        keep_tools: whether variants keep the tools of the task, so that only entities, world and words are new.
+
+    Attributes:
+        rejected: how many attempts came to nothing, by reason: `assign` (no other tools fit), `plan` (nothing in the
+            world fits the tools), `ambiguous`, `phrasing` (it cannot be said well), `edges`, `profile` (other calls
+            depend on each other than in the task), `transform` (nothing can be left out), `invalid`, `duplicate`.
+        made: how many variants were made.
+    """
+
+    def __init__(self, seed: int = 0, *, keep_tools: bool = False) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+            raise RodsError(f"seed: expected a whole number of at least 0; got {seed!r}.")
+        self.seed = int(seed)
+        self.keep_tools = keep_tools
+        self.rejected: Counter[str] = Counter()
+        self.made = 0
+        self._draw = Draw(np.random.default_rng((self.seed, 0)))
+        self._worlds = WorldSeries(self.seed, uses=_USES, worlds=_WORLDS)
+        self._long_worlds = WorldSeries(self.seed, size=LONG_CONTEXT_SIZE, uses=_USES, worlds=_WORLDS)
+        self._renamers: dict[tuple[int, int], Renamer] = {}
+        self._renamings: dict[tuple[int, int, int, str], Renaming] = {}
+        self._services = Services(World("", immutables.Map()))
+        self._recipes: dict[tuple[Shape, str, int], _Recipe] = {}  # by shape, kind, and turn of asking
+        self._seen: dict[int, None] = {}  # the texts of all variants so far
+
+    def variant(self, task: Task, rng: np.random.Generator | None = None) -> Task:
+        """A new valid variant of a task, whose `parent` it is.
+
+        Args:
+            task: any valid task.
+            rng: the source of chance; the synthesizer's own stream when not given.
+
+        Raises:
+            SynthesisError: if 80 attempts found none; `reason` is the most frequent reason of their rejection.
+            RodsError: if the task's gold calls do not replay.
+        """
+        draw = self._draw if rng is None else Draw(rng)
+        recipe = self._recipe(task)
+        failed: Counter[str] = Counter()
+        for _ in range(_ATTEMPTS):
+            try:
+                variant = self._attempt(task, recipe, draw)
+            except SynthesisError as error:
+                failed[error.reason] += 1
+                self.rejected[error.reason] += 1
+                continue
+            self.made += 1
+            return variant
+        reasons = ", ".join(f"{reason}: {n}" for reason, n in failed.most_common())
+        raise SynthesisError(
+            f"no variant of {task.id} in {_ATTEMPTS} attempts ({reasons}).", reason=failed.most_common(1)[0][0]
+        )
+
+    def variants(self, task: Task, n: int) -> list[Task]:
+        """Up to `n` variants of a task, no two with equal texts; fewer if the task has no more."""
+        found: list[Task] = []
+        while len(found) < n:
+            try:
+                found.append(self.variant(task))
+            except SynthesisError:
+                break
+        return found
+
+    def _attempt(self, task: Task, recipe: _Recipe, draw: Draw) -> Task:
+        """One variant, made anew or told again; checked, whichever it is."""
+        story = self._known_story(task, recipe, draw)
+        told = story is not None
+        if story is None:
+            story, made = self._new(task, recipe, draw)
+        else:
+            made = self._again(task, recipe, story)
+        text = fingerprint(made)
+        if text in self._seen or text == fingerprint(task):
+            raise SynthesisError("a variant with these texts was made before.", reason="duplicate")
+        if validate(made):
+            raise SynthesisError("the variant is not valid.", reason="invalid")
+        if not isomorphic(made, task):
+            raise SynthesisError("other calls depend on each other than in the task.", reason="profile")
+        self._seen[text] = None
+        if not told:
+            story.template = Template(made, self._renamer(self._series(task), story))
+            if story.template.names:
+                recipe.remember(story)
+        variant = make_task(made.kind, made.apis, made.turns, made.world, task.id)
+        variant.__dict__["profile"] = task.profile  # `isomorphic` has seen that they are equal
+        return variant
+
+    def _known_story(self, task: Task, recipe: _Recipe, draw: Draw) -> _Story | None:
+        """A story to be told again; None if it is time for a new one."""
+        stories = [story for story in recipe.stories if story.of in ("", task.id)]
+        if not stories and recipe.looks >= _LOOKS and not recipe.castings:  # no tools fit, not even its own
+            recipe.remember(_Story(0, (), 0, of=task.id))
+            return recipe.stories[-1]
+        if stories and stories[0].of:
+            return stories[0]
+        if len(stories) < 2 or draw.chance(_NEW_AT_FIRST if len(stories) < _STORIES else _NEW):
+            return None
+        return draw.choice(stories)
+
+    def _new(self, task: Task, recipe: _Recipe, draw: Draw) -> tuple[_Story, Task]:
+        casting, new = self._casting(task, recipe, draw)
+        casting.tries += 1
+        story = _Story(draw.index(_KEYS), casting.tools, self._series(task).next_number(draw))
+        made = self._filled(task, recipe.shape, casting, story)
+        casting.hits += 1
+        if new:
+            recipe.keep(casting)
+        return story, made
+
+    def _filled(self, task: Task, shape: Shape, casting: _Casting, story: _Story) -> Task:
+        """The new task that a story's key, tools and world say; the same whenever it is asked for."""
+        draw = Draw(np.random.default_rng((self.seed, story.key)))
+        used = {TOOLS[call.tool].api.NAME for call in task.calls}
+        others = [name for name in APIS if name not in casting.apis]
+        apis = check_apis((*casting.apis, *draw.sample(others, len(task.apis) - len(used))))
+        world, cast = self._series(task).get(story.world, apis)
+        long = task.kind == "long_context"
+        plans = casting.plans(draw)
+        made = fill(shape, plans, apis, world, cast, draw, long=long, services=self._services, retries=_RETRIES)
+        asking = next((t for t, turn in enumerate(task.turns) if not turn.calls), None)
+        return transformed(made, task.kind, draw, asking)
+
+    def _again(self, task: Task, recipe: _Recipe, story: _Story) -> Task:
+        """The story once more, about other entities."""
+        if story.template is None:
+            story.template = self._template(task, recipe, story)
+        renaming = self._renaming(task, story)
+        story.told += 1
+        if story.told >= _TELLINGS and not story.of:
+            recipe.stories.remove(story)
+        return story.template.renamed(renaming)
+
+    def _template(self, task: Task, recipe: _Recipe, story: _Story) -> Template:
+        if story.of:
+            return Template(task, Renamer(people_of(task.world)))
+        known = next((c for c in recipe.castings if c.tools == story.tools), None)
+        casting = known or _Casting(recipe.shape, story.tools)
+        return Template(self._filled(task, recipe.shape, casting, story), self._renamer(self._series(task), story))
+
+    def _renamer(self, series: WorldSeries, story: _Story) -> Renamer:
+        at = (series.size, story.world)
+        renamer = self._renamers.get(at)
+        if renamer is None:
+            if len(self._renamers) >= _RENAMERS:
+                del self._renamers[next(iter(self._renamers))]
+            world, _ = series.get(story.world, tuple(APIS))
+            renamer = self._renamers[at] = Renamer(people_of(world))
+        return renamer
+
+    def _renaming(self, task: Task, story: _Story) -> Renaming:
+        """The renaming number `told` of the story's world: stories in one world share it, with the tables it makes."""
+        at = (self._series(task).size, story.world, story.told, story.of)
+        renaming = self._renamings.get(at)
+        if renaming is None:
+            if len(self._renamings) >= _RENAMINGS:
+                del self._renamings[next(iter(self._renamings))]
+            draw = Draw(np.random.default_rng((self.seed, *at[:3])))
+            template = story.template
+            renaming = self._renamings[at] = Renaming(template.renamer, template.task.world, draw)
+        return renaming
+
+    def _series(self, task: Task) -> WorldSeries:
+        return self._long_worlds if task.kind == "long_context" else self._worlds
+
+    def _recipe(self, task: Task) -> _Recipe:
+        asking = next((t for t, turn in enumerate(task.turns) if not turn.calls), -1)
+        key = (base_shape(task), task.kind, asking)
+        recipe = self._recipes.get(key)
+        if recipe is None:
+            if len(self._recipes) >= _REMEMBERED:
+                del self._recipes[next(iter(self._recipes))]
+            recipe = self._recipes[key] = _Recipe(key[0])
+        return recipe
+
+    def _casting(self, task: Task, recipe: _Recipe, draw: Draw) -> tuple[_Casting, bool]:
+        """Tools for the next attempt, and whether they are not among the known ones."""
+        own = tuple(TOOLS[call.tool] for call in task.calls)
+        known = recipe.castings
+        if self.keep_tools:
+            found = next((c for c in known if c.tools == own), None)
+            return (found, False) if found else (_Casting(recipe.shape, own), True)
+        if not known and recipe.looks % 2 == 0:
+            recipe.looks += 1
+            return _Casting(recipe.shape, own), True
+        if not known or draw.chance(0.25 if recipe.looks < _LOOKS and len(known) < _CASTINGS else 0.005):
+            recipe.looks += 1
+            apis = draw.sample(tuple(APIS), len({tool.api for tool in own}))
+            tools = tuple(plan.tool for plan in assign_tools(recipe.shape, tools_of(apis), draw))
+            if all(casting.tools != tools for casting in known):
+                return _Casting(recipe.shape, tools), True
+        return max([draw.choice(known) for _ in range(3)], key=_luck), False  # so that most attempts work
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the synthesizer stands, as plain JSON data: after `load_state_dict` the same variants follow."""
+        return {
+            "seed": self.seed,
+            "keep_tools": self.keep_tools,
+            "made": self.made,
+            "rejected": dict(self.rejected),
+            "draw": self._draw.state_dict(),
+            "worlds": [self._worlds.given, self._long_worlds.given],
+            "seen": list(self._seen),
+            "recipes": [
+                {
+                    "shape": msgspec.to_builtins(_sorted(shape)),
+                    "kind": kind,
+                    "asking": asking,
+                    "looks": recipe.looks,
+                    "castings": [[[t.name for t in c.tools], c.tries, c.hits] for c in recipe.castings],
+                    "stories": [[s.key, [t.name for t in s.tools], s.world, s.told, s.of] for s in recipe.stories],
+                }
+                for (shape, kind, asking), recipe in self._recipes.items()
+            ],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a state.
+
+        Raises:
+            RodsError: if the state is of a synthesizer with another seed or other settings.
+        """
+        for name in ("seed", "keep_tools"):
+            if state[name] != getattr(self, name):
+                raise RodsError(f"the state is of a synthesizer with {name}={state[name]}; this one has "
+                                f"{name}={getattr(self, name)}. Make it with the same settings.")  # fmt: skip
+        self.made = state["made"]
+        self.rejected = Counter(state["rejected"])
+        self._draw.load_state_dict(state["draw"])
+        self._worlds.given, self._long_worlds.given = state["worlds"]
+        self._seen = dict.fromkeys(state["seen"])
+        self._recipes = {}
+        for data in state["recipes"]:
+            shape = msgspec.convert(data["shape"], Shape)
+            recipe = self._recipes[shape, data["kind"], data["asking"]] = _Recipe(shape)
+            recipe.looks = data["looks"]
+            for names, tries, hits in data["castings"]:
+                recipe.castings.append(_Casting(shape, [TOOLS[name] for name in names], tries, hits))
+            for key, names, world, told, of in data["stories"]:
+                recipe.stories.append(_Story(key, tuple(TOOLS[name] for name in names), world, told, of))
+
+
+def _sorted(shape: Shape) -> dict[str, Any]:
+    """A shape with its edges in order, so that equal states are equal as texts."""
+    return {"nodes": shape.nodes, "data": sorted(shape.data), "state": sorted(shape.state or ())}
