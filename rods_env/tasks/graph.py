@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rods_env.apis.registry import TOOLS, Port
+from rods_env.apis.registry import TOOLS, Port, Tool
 from rods_env.tasks.replay import Cell, Step
 from rods_env.tasks.task import Kind, Task
 from rods_env.tasks.text import is_said
@@ -41,14 +41,20 @@ class Profile(msgspec.Struct, frozen=True):
 
 def source_of(port: Port, value: Any, steps: Sequence[Step]) -> int | None:
     """The first call whose result holds the value in a field of the same reference or kind."""
+    if not port.ref and not port.kind:
+        return None
     for index, step in enumerate(steps):
-        for field in step.tool.fields:
-            if field.ref == port.ref and field.kind == port.kind and (port.ref or port.kind):
-                name = field.name
-                for row in step.rows:
-                    if getattr(row, name) == value:
-                        return index
+        for name in _alike(step.tool, port.ref, port.kind):
+            for row in step.rows:
+                if getattr(row, name) == value:
+                    return index
     return None
+
+
+@lru_cache(maxsize=1 << 14)
+def _alike(tool: Tool, ref: str, kind: str) -> tuple[str, ...]:
+    """The fields of a tool's result that are of a reference or kind."""
+    return tuple(field.name for field in tool.fields if field.ref == ref and field.kind == kind)
 
 
 def data_sources(
@@ -154,7 +160,12 @@ def structure_of(task: Task) -> Structure:
 
 def _label(task: Task, index: int) -> str:
     call = task.calls[index]
-    return f"{TOOLS[call.tool].skill} {task.turn_of_call[index]} {'spoken' if call.spoken else 'unspoken'}"
+    return _label_of(TOOLS[call.tool].skill, task.turn_of_call[index], call.spoken)
+
+
+@lru_cache(maxsize=4096)
+def _label_of(skill: str, turn: int, spoken: bool) -> str:
+    return f"{skill} {turn} {'spoken' if spoken else 'unspoken'}"
 
 
 def _labelled(labels: tuple[str, ...], edges: tuple[tuple[tuple[int, int], str], ...]) -> nx.DiGraph:

@@ -102,13 +102,14 @@ class Renaming:
 
     def id(self, value: str) -> str:
         """The id that takes the place of another: the letters behind the prefix are exchanged."""
-        prefix, _, body = value.partition("_")
-        return f"{prefix}_{body.translate(self._ids)}"
+        return value[:-5] + value[-5:].translate(self._ids)
 
     def value(self, port: Port, value: Any) -> Any:
         """What takes the place of a value of a field or an argument."""
         if not isinstance(value, str) or port.choices:
             return value
+        if port.ref:
+            return self.id(value)
         if port.kind == "date" and is_day(value):
             return day_after(value, self.days)
         name = self.names.get(value)
@@ -130,17 +131,27 @@ class Renaming:
         return World(self.now, immutables.Map(tables))
 
     def _row(self, row: Record) -> Record:
-        value = self.value
-        return type(row)(*[
-            value(port, getattr(row, port.name)) if port.type == "str" else getattr(row, port.name)
-            for port in fields_of(type(row))
-        ])  # fmt: skip
+        values = list(msgspec.structs.astuple(row))
+        for at, port in _changing(type(row)):
+            value = values[at]
+            if port.ref:
+                values[at] = value[:-5] + value[-5:].translate(self._ids)
+            elif value:
+                values[at] = self.value(port, value)
+        return type(row)(*values)
 
     def _said_day(self, said: str) -> str:
         """"4 May" or "4 May 2027", as many days later; the year is said if it is not the present one."""
         number, month, *year = said.split()
         day = f"{year[0] if year else self.year}-{MONTHS.index(month) + 1:02d}-{int(number):02d}"
         return say_date(day_after(day, self.days), self.now[:4])
+
+
+@lru_cache(maxsize=256)
+def _changing(record: type[Record]) -> tuple[tuple[int, Port], ...]:
+    """The fields of a record that may hold something to exchange, with their places."""
+    fields = enumerate(fields_of(record))
+    return tuple((at, port) for at, port in fields if port.type == "str" and not port.choices and port.kind != "time")
 
 
 @lru_cache(maxsize=4)
@@ -172,7 +183,7 @@ class Template:
         renamer: the names in its world.
 
     Attributes:
-        makes: whether a call needs the id of something that an earlier one made.
+        last_maker: the last call that makes something whose id a later one needs; -1 if there is none.
         names: whether the texts name anything that can be exchanged; if not, every telling would read the same.
     """
 
@@ -190,11 +201,12 @@ class Template:
                     made = _place(task.gold.steps[source].rows, port, value, source)
                 arguments.append(_Argument(port, value, made))
             self.calls.append(arguments)
-        self.makes = any(argument.made for arguments in self.calls for argument in arguments)
+        makers = [argument.made[0] for arguments in self.calls for argument in arguments if argument.made]
+        self.last_maker = max(makers, default=-1)
         self.names = any(len(renamer.cut(turn.message)) > 1 for turn in task.turns)
 
-    def renamed(self, renaming: Renaming) -> Task:
-        """The task with everything exchanged. Its gold calls are not executed yet, so it may turn out invalid.
+    def renamed(self, renaming: Renaming, parent: str | None) -> Task:
+        """The task with everything exchanged, as a variant of `parent`. Its gold calls are not executed yet.
 
         Raises:
             SynthesisError: `renaming`, if a call fails that makes something which a later call needs.
@@ -207,10 +219,10 @@ class Template:
             calls = tuple([next(told) for _ in turn.calls])
             mentions = tuple([msgspec.structs.replace(m, text=renaming.text(m.text)) for m in turn.mentions])
             turns.append(Turn(renaming.text(turn.message), calls, turn.adds, mentions))
-        return make_task(old.kind, old.apis, tuple(turns), world, old.parent)
+        return make_task(old.kind, old.apis, tuple(turns), world, parent)
 
     def _calls(self, renaming: Renaming, world: World) -> list[Call]:
-        services = Services(world) if self.makes else None
+        services = Services(world) if self.last_maker >= 0 else None
         calls: list[Call] = []
         results: list[list[Any]] = []
         for call, arguments in zip(self.task.calls, self.calls, strict=True):
@@ -222,7 +234,7 @@ class Template:
                     maker, row, field = made
                     values[port.name] = getattr(results[maker][row], field)
             calls.append(Call(call.tool, values, call.spoken))
-            if services is not None:
+            if services is not None and len(calls) <= self.last_maker + 1:
                 results.append(_run(services, call.tool, values))
         return calls
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from rods_env.tasks.graph import Profile, Structure
     from rods_env.tasks.replay import Gold
+    from rods_env.tasks.shapes import Shape
 
 Kind = Literal["base", "missing_function", "missing_parameter", "long_context"]
 KINDS: tuple[Kind, ...] = ("base", "missing_function", "missing_parameter", "long_context")
@@ -143,6 +144,13 @@ class Task(msgspec.Struct, frozen=True, dict=True, eq=False):
         from rods_env.tasks.graph import structure_of
 
         return structure_of(self)
+
+    @cached_property
+    def shape(self) -> Shape:
+        """What is left of the task without its content, and without a turn of asking."""
+        from rods_env.tasks.transforms import base_shape
+
+        return base_shape(self)
 
     @cached_property
     def graph(self) -> nx.DiGraph:

@@ -79,6 +79,8 @@ def _glued(neighbour: str, edge: str, beyond: str) -> bool:
 
 def is_said(port: Port, value: Any, text: str, year: str) -> bool:
     """Whether the text gives the value in one of its spoken forms."""
+    if port.ref:
+        return "_" in text and stands_in(value, text)
     if port.kind == "date":
         said, written = spoken_forms(port, value, year)
         if value[:4] == year and stands_in(said, text):  # "4 May 2027" says another day than "4 May"

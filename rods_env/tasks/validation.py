@@ -156,7 +156,7 @@ def _mentions(task: Task, gold: Gold) -> Iterator[str]:
                 shown += 1
             value = task.calls[mention.call].arguments.get(mention.argument)
             step = gold.steps[mention.source]
-            holders = [row for row in step.rows if any(getattr(row, f.name) == value for f in step.tool.fields)]
+            holders = [row for row in step.rows if value in msgspec.structs.astuple(row)]
             if not holders:
                 yield f"{where}: the result it refers to does not hold {value!r}."
             elif mention.pick == "again":

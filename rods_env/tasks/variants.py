@@ -21,15 +21,14 @@ from rods_env.tasks.maker import fill
 from rods_env.tasks.plans import Plan, assign_tools, ways
 from rods_env.tasks.resampling import Renamer, Renaming, Template, people_of
 from rods_env.tasks.shapes import Shape
-from rods_env.tasks.task import Task, fingerprint, make_task
-from rods_env.tasks.transforms import base_shape, transformed
+from rods_env.tasks.task import Task, fingerprint
+from rods_env.tasks.transforms import transformed
 from rods_env.tasks.validation import validate
 
 _ATTEMPTS = 80  # attempts at one variant before it is given up
 _CASTINGS = 8  # how many choices of tools are kept for a shape
 _LOOKS = 16  # attempts that look for further choices of tools; afterwards one in two hundred does
 _RETRIES = 2  # how often a wish that fails sends the planner back, in one attempt
-_NEW_AT_FIRST, _NEW = 0.08, 0.04  # the share of attempts at a new story, while few are known and later
 _STORIES = 8  # how many stories are kept for a shape, to be told about other entities
 _TELLINGS = 16  # how often a story is told before it is forgotten
 _REMEMBERED = 4096  # shapes whose tools are remembered
@@ -129,6 +128,9 @@ class Synthesizer:
     Args:
         seed: a whole number of at least 0.
         keep_tools: whether variants keep the tools of the task, so that only entities, world and words are new.
+        new: the share of attempts at a new story, with tools chosen, a world searched and all turns phrased anew; the
+            others tell one of at most eight stories of the same task again, in another world, about other people,
+            places, days and ids, which takes a third of the time. 1: every variant is a new story.
 
     Attributes:
         rejected: how many attempts came to nothing, by reason: `assign` (no other tools fit), `plan` (nothing in the
@@ -137,10 +139,13 @@ class Synthesizer:
         made: how many variants were made.
     """
 
-    def __init__(self, seed: int = 0, *, keep_tools: bool = False) -> None:
+    def __init__(self, seed: int = 0, *, keep_tools: bool = False, new: float = 0.25) -> None:
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
             raise RodsError(f"seed: expected a whole number of at least 0; got {seed!r}.")
+        if not 0 <= new <= 1:
+            raise RodsError(f"new: expected a share between 0 and 1; got {new!r}.")
         self.seed = int(seed)
+        self.new = float(new)
         self.keep_tools = keep_tools
         self.rejected: Counter[str] = Counter()
         self.made = 0
@@ -211,7 +216,7 @@ class Synthesizer:
             story.template = Template(made, self._renamer(self._series(task), story))
             if story.template.names:
                 recipe.remember(story)
-        variant = make_task(made.kind, made.apis, made.turns, made.world, task.id)
+        variant = Task(made.id, made.kind, made.apis, made.turns, made.world, task.id)  # without what `made` has cached
         variant.__dict__["profile"] = task.profile  # `isomorphic` has seen that they are equal
         return variant
 
@@ -223,7 +228,7 @@ class Synthesizer:
             return recipe.stories[-1]
         if stories and stories[0].of:
             return stories[0]
-        if len(stories) < 2 or draw.chance(_NEW_AT_FIRST if len(stories) < _STORIES else _NEW):
+        if len(stories) < 2 or draw.chance(self.new):
             return None
         return draw.choice(stories)
 
@@ -258,7 +263,7 @@ class Synthesizer:
         story.told += 1
         if story.told >= _TELLINGS and not story.of:
             recipe.stories.remove(story)
-        return story.template.renamed(renaming)
+        return story.template.renamed(renaming, task.id)
 
     def _template(self, task: Task, recipe: _Recipe, story: _Story) -> Template:
         if story.of:
@@ -294,7 +299,7 @@ class Synthesizer:
 
     def _recipe(self, task: Task) -> _Recipe:
         asking = next((t for t, turn in enumerate(task.turns) if not turn.calls), -1)
-        key = (base_shape(task), task.kind, asking)
+        key = (task.shape, task.kind, asking)
         recipe = self._recipes.get(key)
         if recipe is None:
             if len(self._recipes) >= _REMEMBERED:
@@ -325,6 +330,7 @@ class Synthesizer:
         return {
             "seed": self.seed,
             "keep_tools": self.keep_tools,
+            "new": self.new,
             "made": self.made,
             "rejected": dict(self.rejected),
             "draw": self._draw.state_dict(),
@@ -349,7 +355,7 @@ class Synthesizer:
         Raises:
             RodsError: if the state is of a synthesizer with another seed or other settings.
         """
-        for name in ("seed", "keep_tools"):
+        for name in ("seed", "keep_tools", "new"):
             if state[name] != getattr(self, name):
                 raise RodsError(f"the state is of a synthesizer with {name}={state[name]}; this one has "
                                 f"{name}={getattr(self, name)}. Make it with the same settings.")  # fmt: skip
