@@ -7,6 +7,7 @@ for one that a person wrote. What comes out is executed and checked like every o
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -45,12 +46,17 @@ class Renamer:
 
     Args:
         people: the people of the world.
+
+    Attributes:
+        doubtful: first names that two people have, or that are ordinary words too.
     """
 
     def __init__(self, people: Sequence[Person]) -> None:
         self.people = tuple(people)
+        firsts = Counter(person.first for person in people)
+        self.doubtful = {first for first, n in firsts.items() if n > 1 or first.lower() in ordinary_words(generation())}
         words = [word for words in exchangeable(generation()) for word in words]
-        self.names = [*(p.name for p in people), *(p.email for p in people), *CITIES, *words]
+        self.names = [*(p.name for p in people), *(p.email for p in people), *firsts, *CITIES, *words]
         longest_first = sorted(self.names, key=len, reverse=True)
         self._names = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, longest_first))}|{_DAY})(?!\w)")
         self._cut: dict[str, Pieces] = {}
@@ -83,7 +89,7 @@ class Renaming:
         cast = [p for p in draw_cast(draw, 2 * len(renamer.people)).people if p.name not in taken]
         self.names = dict(zip(CITIES, draw.shuffled(CITIES), strict=True))
         for old, new in zip(renamer.people, cast, strict=False):
-            self.names[old.name], self.names[old.email] = new.name, new.email
+            self.names.update({old.name: new.name, old.email: new.email, old.first: new.first})
         for words in exchangeable(generation()):
             self.names.update(zip(words, draw.shuffled(words), strict=True))
         self._tables: dict[str, tuple[Any, Any]] = {}
@@ -147,6 +153,13 @@ class Renaming:
         return say_date(day_after(day, self.days), self.now[:4])
 
 
+@lru_cache(maxsize=4)
+def ordinary_words(_: int) -> frozenset[str]:
+    """The words in which tools are asked for, and the months, for the APIs that are registered at present."""
+    texts = [text for tool in TOOLS.values() for text in (*tool.spec.ask, tool.spec.rows, tool.spec.done, *MONTHS)]
+    return frozenset(word.lower() for text in texts for word in re.findall(r"\w+", text))
+
+
 @lru_cache(maxsize=256)
 def _changing(record: type[Record]) -> tuple[tuple[int, Port], ...]:
     """The fields of a record that may hold something to exchange, with their places."""
@@ -184,7 +197,8 @@ class Template:
 
     Attributes:
         last_maker: the last call that makes something whose id a later one needs; -1 if there is none.
-        names: whether the texts name anything that can be exchanged; if not, every telling would read the same.
+        names: whether the texts name anything that can be exchanged (if not, every telling would read the same), and
+            nothing that might be another person or an ordinary word ("Mark", "May").
     """
 
     def __init__(self, task: Task, renamer: Renamer) -> None:
@@ -203,7 +217,8 @@ class Template:
             self.calls.append(arguments)
         makers = [argument.made[0] for arguments in self.calls for argument in arguments if argument.made]
         self.last_maker = max(makers, default=-1)
-        self.names = any(len(renamer.cut(turn.message)) > 1 for turn in task.turns)
+        said = {name for turn in task.turns for name in renamer.cut(turn.message)[1::2]}
+        self.names = bool(said) and said.isdisjoint(renamer.doubtful)
 
     def renamed(self, renaming: Renaming, parent: str | None) -> Task:
         """The task with everything exchanged, as a variant of `parent`. Its gold calls are not executed yet.
