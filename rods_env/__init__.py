@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from rods_env.tasks.graph import isomorphic
     from rods_env.tasks.task import Task, load_tasks, save_tasks
     from rods_env.tasks.validation import validate
+    from rods_env.tasks.variants import Synthesizer
 
 __all__ = [
-    "RodsError", "SynthesisError", "Task", "ToolError", "__version__", "evaluate", "isomorphic", "load_tasks",
-    "save_tasks", "validate",
+    "RodsError", "SynthesisError", "Synthesizer", "Task", "ToolError", "__version__", "evaluate", "isomorphic",
+    "load_tasks", "save_tasks", "validate",
 ]  # fmt: skip
 
 _LATE = {
@@ -26,6 +27,7 @@ _LATE = {
     "load_tasks": "rods_env.tasks.task",
     "save_tasks": "rods_env.tasks.task",
     "validate": "rods_env.tasks.validation",
+    "Synthesizer": "rods_env.tasks.variants",
     "isomorphic": "rods_env.tasks.graph",
     "evaluate": "rods_env.agents.evaluate",
 }

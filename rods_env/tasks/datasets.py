@@ -16,12 +16,11 @@ from rods_env.errors import SynthesisError
 from rods_env.tasks.graph import isomorphic
 from rods_env.tasks.maker import TaskMaker, realize
 from rods_env.tasks.task import Kind, Task, make_task
-from rods_env.tasks.transforms import base_shape, transformed
+from rods_env.tasks.transforms import LONG_CONTEXT_SIZE, base_shape, transformed
 from rods_env.tasks.validation import validate
 
 QUOTAS: dict[Kind, int] = {"base": 160, "missing_function": 80, "missing_parameter": 80, "long_context": 80}
 SEED = 20261129
-LONG_CONTEXT_SIZE = 4
 
 # Shares of tasks by number of turns with calls, and for each the shares of depths. Left alone, the machine would make
 # three-step tasks nearly all the time.

@@ -1,24 +1,30 @@
-"""From a base task to one in which something is missing at first: explicit operations that keep the base graph.
+"""From a base task to the three harder kinds: explicit operations that keep the base graph.
 
-Both insert a turn in which the agent can only ask. What the user wanted in that turn is supplied in the next one, and
-the gold calls move there.
+`missing_function` and `missing_parameter` insert a turn in which the agent can only ask. What the user wanted in that
+turn is supplied in the next one, and the gold calls move there. `long_context` keeps all turns in a larger world.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import immutables
 import msgspec
 
+from rods_env.apis.api import World
 from rods_env.apis.draw import Draw
-from rods_env.apis.registry import TOOLS, Port
+from rods_env.apis.registry import APIS, TOOLS, Port, check_apis, fields_of
+from rods_env.apis.worlds import draw_world
 from rods_env.errors import SynthesisError
 from rods_env.tasks.graph import source_of
 from rods_env.tasks.shapes import Shape, shape_of
 from rods_env.tasks.task import Kind, Task, Turn, make_task
 from rods_env.tasks.text import is_said, say, stands_in
+
+LONG_CONTEXT_SIZE = 4  # how many times the usual number of rows
+_WIDENINGS = 3  # much of what is drawn falls away again
 
 _GRANTED = (
     "You should have what you need for that now. Please go ahead.",
@@ -112,6 +118,77 @@ def missing_parameter(task: Task, draw: Draw, at: int | None = None) -> Task:
                 if left is not None:
                     return _insert(task, "missing_parameter", t, left.asked, left.supplied, (), left.cut)
     raise SynthesisError("no value can be left out.", reason="transform")
+
+
+def long_context(task: Task, draw: Draw, size: int = LONG_CONTEXT_SIZE) -> Task:
+    """The same task in a world several times as large, with two further APIs offered.
+
+    Rows that a gold call would read are left out, so that every call returns what it did and every phrase still means
+    one thing.
+
+    Args:
+        task: a base task.
+        draw: the source of chance.
+        size: how many times the usual number of rows is drawn, three times over; about half of them can stay.
+
+    Raises:
+        SynthesisError: `transform`, if the task is no base task, or all APIs are offered already.
+    """
+    if task.kind != "base":
+        raise SynthesisError(f"expected a base task; {task.id} is of kind {task.kind}.", reason="transform")
+    extra = draw.sample([name for name in APIS if name not in task.apis], 2)
+    if not extra:
+        raise SynthesisError(f"{task.id} offers every API already.", reason="transform")
+    apis = check_apis((*task.apis, *extra))
+    world = task.world
+    for widening in range(_WIDENINGS):
+        more, _ = draw_world(draw, task.apis if widening else apis, size=size, today=task.world.today)
+        world = _widened(task, world, more)
+    return _task_in(task, apis, world, "long_context")
+
+
+def _widened(task: Task, world: World, more: World) -> World:
+    """The world with the rows of another, but for those that a gold call would read and what refers to them."""
+    wide = _merged(world, more)
+    read = {cell for step in _task_in(task, task.apis, wide).gold.steps for cell in step.reads}
+    gone = {key for table, key in read if key not in world.tables[table]}
+    tables, nothing = {}, immutables.Map[str, Any]()
+    for name, rows in wide.tables.items():
+        known = world.tables.get(name, nothing)
+        tables[name] = immutables.Map({k: row for k, row in rows.items() if k in known or not _refers(row, gone)})
+    return World(world.now, immutables.Map(tables))
+
+
+def _task_in(task: Task, apis: tuple[str, ...], world: World, kind: Kind = "base") -> Task:
+    return make_task(kind, apis, task.turns, world, task.parent)
+
+
+def _merged(world: World, more: World) -> World:
+    """A world with the rows of another. An entity that both know by the same name is one and the same."""
+    tables, nothing = dict(world.tables), immutables.Map[str, Any]()
+    same: dict[str, str] = {}
+    for name, rows in more.tables.items():
+        known = {_called(row): key for key, row in world.tables.get(name, nothing).items()}
+        same.update({key: known[_called(row)] for key, row in rows.items() if known.get(_called(row))})
+    for name, rows in more.tables.items():
+        new = {key: _with_ids(row, same) for key, row in rows.items() if key not in same}
+        tables[name] = immutables.Map({**new, **world.tables.get(name, nothing)})
+    return World(world.now, immutables.Map(tables))
+
+
+def _called(row: Any) -> str:
+    """The name by which a person knows the entity, or "" if it has none."""
+    return row.CALLED.format(**msgspec.structs.asdict(row)) if row.CALLED else ""
+
+
+def _with_ids(row: Any, same: dict[str, str]) -> Any:
+    changed = {f.name: same[getattr(row, f.name)] for f in fields_of(type(row)) if getattr(row, f.name) in same}
+    return msgspec.structs.replace(row, **changed) if changed else row
+
+
+def _refers(row: Any, gone: set[str]) -> bool:
+    """Whether a row is, or is about, one that is left out."""
+    return not gone.isdisjoint(value for value in msgspec.structs.astuple(row) if isinstance(value, str))
 
 
 def transformed(task: Task, kind: Kind, draw: Draw, at: int | None = None) -> Task:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import immutables
-import msgspec
 import numpy as np
 
 from rods_env.apis.api import World
@@ -15,105 +14,25 @@ from rods_env.apis.draw import Draw
 from rods_env.apis.registry import APIS, TOOLS, Services, Tool, check_apis, tools_of
 from rods_env.apis.worlds import WorldSeries
 from rods_env.errors import RodsError, SynthesisError
-from rods_env.tasks.datasets import LONG_CONTEXT_SIZE
 from rods_env.tasks.graph import isomorphic
 from rods_env.tasks.maker import fill
-from rods_env.tasks.plans import Plan, assign_tools, ways
+from rods_env.tasks.plans import assign_tools
+from rods_env.tasks.recipes import CASTINGS, Casting, Recipe, Story, luck
 from rods_env.tasks.resampling import Renamer, Renaming, Template, people_of
 from rods_env.tasks.shapes import Shape
-from rods_env.tasks.task import Task, fingerprint
-from rods_env.tasks.transforms import transformed
+from rods_env.tasks.task import Kind, Task, fingerprint
+from rods_env.tasks.transforms import LONG_CONTEXT_SIZE, transformed
 from rods_env.tasks.validation import validate
 
 _ATTEMPTS = 80  # attempts at one variant before it is given up
-_CASTINGS = 8  # how many choices of tools are kept for a shape
 _LOOKS = 16  # attempts that look for further choices of tools; afterwards one in two hundred does
 _RETRIES = 2  # how often a wish that fails sends the planner back, in one attempt
-_STORIES = 8  # how many stories are kept for a shape, to be told about other entities
 _TELLINGS = 16  # how often a story is told before it is forgotten
 _REMEMBERED = 4096  # shapes whose tools are remembered
 _USES, _WORLDS = 1000, 4  # how many new stories play in a world, on average; how many worlds are in use at a time
 _RENAMERS = 64  # for how many worlds the names are kept
 _RENAMINGS = 256  # how many renamed worlds are kept
 _KEYS = 1 << 40
-
-
-class _Casting:
-    """Tools for the nodes of a shape, the ways to say and wire them, and how often they worked."""
-
-    __slots__ = ("apis", "hits", "options", "tools", "tries")
-
-    def __init__(self, shape: Shape, tools: Sequence[Tool], tries: int = 0, hits: int = 0) -> None:
-        self.tools = tuple(tools)
-        self.apis = tuple(dict.fromkeys(tool.api.NAME for tool in tools))
-        parents = [sorted(u for u, v in shape.data if v == n) for n in range(len(shape.nodes))]
-        self.options = [
-            ways(tool, node.spoken, parents[n], tools[:n])
-            for n, (tool, node) in enumerate(zip(tools, shape.nodes, strict=True))
-        ]
-        self.tries = tries
-        self.hits = hits
-
-    def plans(self, draw: Draw) -> list[Plan]:
-        """A way to say and wire each call.
-
-        Raises:
-            SynthesisError: `assign`, if one of them cannot be wired.
-        """
-        if not all(self.options):
-            raise SynthesisError("these tools do not fit the shape.", reason="assign")
-        return [draw.choice(draw.choice(options)) for options in self.options]
-
-
-def _luck(casting: _Casting) -> float:
-    """The share of attempts that worked, so far; a half for what was never tried."""
-    return (casting.hits + 1) / (casting.tries + 2)
-
-
-class _Story:
-    """A variant that was made anew, kept to be told about other entities.
-
-    Attributes:
-        key: with the tools and the world, all that is needed to make it again.
-        world: the number of its world.
-        of: the id of a task that is its own story, because nothing else was found; else "".
-        told: how often it was told.
-        template: the story taken apart; made when it is needed, also after a state was loaded.
-    """
-
-    __slots__ = ("key", "of", "template", "told", "tools", "world")
-
-    def __init__(self, key: int, tools: tuple[Tool, ...], world: int, told: int = 0, of: str = "") -> None:
-        self.key = key
-        self.tools = tools
-        self.world = world
-        self.told = told
-        self.of = of
-        self.template: Template | None = None
-
-
-class _Recipe:
-    """What variants of a task are made from, and what was learned in making them."""
-
-    __slots__ = ("castings", "looks", "shape", "stories")
-
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
-        self.castings: list[_Casting] = []
-        self.stories: list[_Story] = []
-        self.looks = 0
-
-    def remember(self, story: _Story) -> None:
-        """Keeps a story; the one that was told most often makes room."""
-        if len(self.stories) >= _STORIES:
-            self.stories.remove(max(self.stories, key=lambda s: s.told))
-        self.stories.append(story)
-
-    def keep(self, casting: _Casting) -> None:
-        """Keeps a choice of tools that worked; the least lucky one makes room."""
-        if len(self.castings) >= _CASTINGS:
-            self.castings.remove(min(self.castings, key=_luck))
-        self.castings.append(casting)
 
 
 class Synthesizer:
@@ -155,7 +74,7 @@ class Synthesizer:
         self._renamers: dict[tuple[int, int], Renamer] = {}
         self._renamings: dict[tuple[int, int, int, str], Renaming] = {}
         self._services = Services(World("", immutables.Map()))
-        self._recipes: dict[tuple[Shape, str, int], _Recipe] = {}  # by shape, kind, and turn of asking
+        self._recipes: dict[tuple[Shape, Kind, int], Recipe] = {}  # by shape, kind, and turn of asking
         self._seen: dict[int, None] = {}  # the texts of all variants so far
 
     def variant(self, task: Task, rng: np.random.Generator | None = None) -> Task:
@@ -196,7 +115,7 @@ class Synthesizer:
                 break
         return found
 
-    def _attempt(self, task: Task, recipe: _Recipe, draw: Draw) -> Task:
+    def _attempt(self, task: Task, recipe: Recipe, draw: Draw) -> Task:
         """One variant, made anew or told again; checked, whichever it is."""
         story = self._known_story(task, recipe, draw)
         told = story is not None
@@ -213,18 +132,23 @@ class Synthesizer:
             raise SynthesisError("other calls depend on each other than in the task.", reason="profile")
         self._seen[text] = None
         if not told:
-            story.template = Template(made, self._renamer(self._series(task), story))
+            story.template = Template(made, self._renamer(recipe, story))
             if story.template.names:
                 recipe.remember(story)
         variant = Task(made.id, made.kind, made.apis, made.turns, made.world, task.id)  # without what `made` has cached
         variant.__dict__["profile"] = task.profile  # `isomorphic` has seen that they are equal
         return variant
 
-    def _known_story(self, task: Task, recipe: _Recipe, draw: Draw) -> _Story | None:
+    def _known_story(self, task: Task, recipe: Recipe, draw: Draw) -> Story | None:
         """A story to be told again; None if it is time for a new one."""
         stories = [story for story in recipe.stories if story.of in ("", task.id)]
-        if not stories and recipe.looks >= _LOOKS and not recipe.castings:  # no tools fit, not even its own
-            recipe.remember(_Story(0, (), 0, of=task.id))
+        castings = recipe.castings
+        if self.keep_tools:
+            own = _tools(task)
+            stories = [story for story in stories if story.of or story.tools == own]
+            castings = [casting for casting in castings if casting.tools == own]
+        if not stories and recipe.looks >= _LOOKS and not castings:  # no tools fit, not even its own
+            recipe.remember(Story(0, (), 0, 0, of=task.id))
             return recipe.stories[-1]
         if stories and stories[0].of:
             return stories[0]
@@ -232,47 +156,48 @@ class Synthesizer:
             return None
         return draw.choice(stories)
 
-    def _new(self, task: Task, recipe: _Recipe, draw: Draw) -> tuple[_Story, Task]:
+    def _new(self, task: Task, recipe: Recipe, draw: Draw) -> tuple[Story, Task]:
         casting, new = self._casting(task, recipe, draw)
         casting.tries += 1
-        story = _Story(draw.index(_KEYS), casting.tools, self._series(task).next_number(draw))
-        made = self._filled(task, recipe.shape, casting, story)
+        extra = len(task.apis) - len({TOOLS[call.tool].api for call in task.calls})
+        story = Story(draw.index(_KEYS), casting.tools, self._series(recipe).next_number(draw), extra)
+        made = self._filled(recipe, casting, story)
         casting.hits += 1
         if new:
             recipe.keep(casting)
         return story, made
 
-    def _filled(self, task: Task, shape: Shape, casting: _Casting, story: _Story) -> Task:
+    def _filled(self, recipe: Recipe, casting: Casting, story: Story) -> Task:
         """The new task that a story's key, tools and world say; the same whenever it is asked for."""
         draw = Draw(np.random.default_rng((self.seed, story.key)))
-        used = {TOOLS[call.tool].api.NAME for call in task.calls}
         others = [name for name in APIS if name not in casting.apis]
-        apis = check_apis((*casting.apis, *draw.sample(others, len(task.apis) - len(used))))
-        world, cast = self._series(task).get(story.world, apis)
-        long = task.kind == "long_context"
+        apis = check_apis((*casting.apis, *draw.sample(others, story.extra)))
+        world, cast = self._series(recipe).get(story.world, apis)
+        long = recipe.kind == "long_context"
         plans = casting.plans(draw)
-        made = fill(shape, plans, apis, world, cast, draw, long=long, services=self._services, retries=_RETRIES)
-        asking = next((t for t, turn in enumerate(task.turns) if not turn.calls), None)
-        return transformed(made, task.kind, draw, asking)
+        made = fill(recipe.shape, plans, apis, world, cast, draw, long=long, services=self._services, retries=_RETRIES)
+        return transformed(made, recipe.kind, draw, recipe.asking)
 
-    def _again(self, task: Task, recipe: _Recipe, story: _Story) -> Task:
+    def _again(self, task: Task, recipe: Recipe, story: Story) -> Task:
         """The story once more, about other entities."""
-        if story.template is None:
-            story.template = self._template(task, recipe, story)
-        renaming = self._renaming(task, story)
+        template = story.template
+        if template is None:
+            template = story.template = self._template(task, recipe, story)
+        renaming = self._renaming(recipe, story, template)
         story.told += 1
         if story.told >= _TELLINGS and not story.of:
             recipe.stories.remove(story)
-        return story.template.renamed(renaming, task.id)
+        return template.renamed(renaming, task.id)
 
-    def _template(self, task: Task, recipe: _Recipe, story: _Story) -> Template:
+    def _template(self, task: Task, recipe: Recipe, story: Story) -> Template:
         if story.of:
             return Template(task, Renamer(people_of(task.world)))
         known = next((c for c in recipe.castings if c.tools == story.tools), None)
-        casting = known or _Casting(recipe.shape, story.tools)
-        return Template(self._filled(task, recipe.shape, casting, story), self._renamer(self._series(task), story))
+        casting = known or Casting(recipe.shape, story.tools)
+        return Template(self._filled(recipe, casting, story), self._renamer(recipe, story))
 
-    def _renamer(self, series: WorldSeries, story: _Story) -> Renamer:
+    def _renamer(self, recipe: Recipe, story: Story) -> Renamer:
+        series = self._series(recipe)
         at = (series.size, story.world)
         renamer = self._renamers.get(at)
         if renamer is None:
@@ -282,48 +207,47 @@ class Synthesizer:
             renamer = self._renamers[at] = Renamer(people_of(world))
         return renamer
 
-    def _renaming(self, task: Task, story: _Story) -> Renaming:
+    def _renaming(self, recipe: Recipe, story: Story, template: Template) -> Renaming:
         """The renaming number `told` of the story's world: stories in one world share it, with the tables it makes."""
-        at = (self._series(task).size, story.world, story.told, story.of)
+        at = (self._series(recipe).size, story.world, story.told, story.of)
         renaming = self._renamings.get(at)
         if renaming is None:
             if len(self._renamings) >= _RENAMINGS:
                 del self._renamings[next(iter(self._renamings))]
             draw = Draw(np.random.default_rng((self.seed, *at[:3])))
-            template = story.template
             renaming = self._renamings[at] = Renaming(template.renamer, template.task.world, draw)
         return renaming
 
-    def _series(self, task: Task) -> WorldSeries:
-        return self._long_worlds if task.kind == "long_context" else self._worlds
+    def _series(self, recipe: Recipe) -> WorldSeries:
+        return self._long_worlds if recipe.kind == "long_context" else self._worlds
 
-    def _recipe(self, task: Task) -> _Recipe:
+    def _recipe(self, task: Task) -> Recipe:
         asking = next((t for t, turn in enumerate(task.turns) if not turn.calls), -1)
         key = (task.shape, task.kind, asking)
         recipe = self._recipes.get(key)
         if recipe is None:
             if len(self._recipes) >= _REMEMBERED:
                 del self._recipes[next(iter(self._recipes))]
-            recipe = self._recipes[key] = _Recipe(key[0])
+            recipe = self._recipes[key] = Recipe(*key)
         return recipe
 
-    def _casting(self, task: Task, recipe: _Recipe, draw: Draw) -> tuple[_Casting, bool]:
+    def _casting(self, task: Task, recipe: Recipe, draw: Draw) -> tuple[Casting, bool]:
         """Tools for the next attempt, and whether they are not among the known ones."""
-        own = tuple(TOOLS[call.tool] for call in task.calls)
-        known = recipe.castings
+        own, known = _tools(task), recipe.castings
         if self.keep_tools:
             found = next((c for c in known if c.tools == own), None)
-            return (found, False) if found else (_Casting(recipe.shape, own), True)
+            recipe.looks += found is None
+            return (found, False) if found else (Casting(recipe.shape, own), True)
         if not known and recipe.looks % 2 == 0:
             recipe.looks += 1
-            return _Casting(recipe.shape, own), True
-        if not known or draw.chance(0.25 if recipe.looks < _LOOKS and len(known) < _CASTINGS else 0.005):
+            return Casting(recipe.shape, own), True
+        if not known or draw.chance(0.25 if recipe.looks < _LOOKS and len(known) < CASTINGS else 0.005):
             recipe.looks += 1
             apis = draw.sample(tuple(APIS), len({tool.api for tool in own}))
             tools = tuple(plan.tool for plan in assign_tools(recipe.shape, tools_of(apis), draw))
             if all(casting.tools != tools for casting in known):
-                return _Casting(recipe.shape, tools), True
-        return max([draw.choice(known) for _ in range(3)], key=_luck), False  # so that most attempts work
+                return Casting(recipe.shape, tools), True
+        return max([draw.choice(known) for _ in range(3)], key=luck), False  # so that most attempts work
 
     def state_dict(self) -> dict[str, Any]:
         """Where the synthesizer stands, as plain JSON data: after `load_state_dict` the same variants follow."""
@@ -336,17 +260,7 @@ class Synthesizer:
             "draw": self._draw.state_dict(),
             "worlds": [self._worlds.given, self._long_worlds.given],
             "seen": list(self._seen),
-            "recipes": [
-                {
-                    "shape": msgspec.to_builtins(_sorted(shape)),
-                    "kind": kind,
-                    "asking": asking,
-                    "looks": recipe.looks,
-                    "castings": [[[t.name for t in c.tools], c.tries, c.hits] for c in recipe.castings],
-                    "stories": [[s.key, [t.name for t in s.tools], s.world, s.told, s.of] for s in recipe.stories],
-                }
-                for (shape, kind, asking), recipe in self._recipes.items()
-            ],
+            "recipes": [recipe.state_dict() for recipe in self._recipes.values()],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -364,17 +278,9 @@ class Synthesizer:
         self._draw.load_state_dict(state["draw"])
         self._worlds.given, self._long_worlds.given = state["worlds"]
         self._seen = dict.fromkeys(state["seen"])
-        self._recipes = {}
-        for data in state["recipes"]:
-            shape = msgspec.convert(data["shape"], Shape)
-            recipe = self._recipes[shape, data["kind"], data["asking"]] = _Recipe(shape)
-            recipe.looks = data["looks"]
-            for names, tries, hits in data["castings"]:
-                recipe.castings.append(_Casting(shape, [TOOLS[name] for name in names], tries, hits))
-            for key, names, world, told, of in data["stories"]:
-                recipe.stories.append(_Story(key, tuple(TOOLS[name] for name in names), world, told, of))
+        recipes = [Recipe.from_state(data) for data in state["recipes"]]
+        self._recipes = {(recipe.shape, recipe.kind, recipe.asking): recipe for recipe in recipes}
 
 
-def _sorted(shape: Shape) -> dict[str, Any]:
-    """A shape with its edges in order, so that equal states are equal as texts."""
-    return {"nodes": shape.nodes, "data": sorted(shape.data), "state": sorted(shape.state or ())}
+def _tools(task: Task) -> tuple[Tool, ...]:
+    return tuple([TOOLS[call.tool] for call in task.calls])

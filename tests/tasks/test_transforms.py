@@ -9,14 +9,14 @@ import pytest
 
 from rods_env.apis.api import World
 from rods_env.apis.draw import Draw
-from rods_env.apis.registry import APIS, TABLES, TOOLS
+from rods_env.apis.registry import APIS, TABLES, TOOLS, fields_of
 from rods_env.errors import RodsError, SynthesisError
 from rods_env.tasks.datasets import TaskSource, transformed
 from rods_env.tasks.distractors import with_distractors
 from rods_env.tasks.graph import edges_of, source_of
 from rods_env.tasks.task import KINDS, Task, task_to_json
 from rods_env.tasks.text import is_said
-from rods_env.tasks.transforms import missing_function, missing_parameter
+from rods_env.tasks.transforms import long_context, missing_function, missing_parameter
 from rods_env.tasks.validation import offered_tools, validate
 
 TRANSFORMS = {"missing_function": missing_function, "missing_parameter": missing_parameter}
@@ -202,3 +202,55 @@ def test_distractors_that_the_task_has_change_nothing(every_kind):
 def test_unknown_distractors_are_refused(every_kind):
     with pytest.raises(RodsError, match="unknown API 'casino'"):
         with_distractors(every_kind[0], ["casino"])
+
+
+# ------------------------------------------------------------------ long contexts
+
+
+def test_a_long_context_keeps_everything_but_the_size_of_the_world(bases):
+    for number, base in enumerate(bases[:40]):
+        task = long_context(base, Draw(np.random.default_rng(number)))
+        assert validate(task) == []
+        assert task.kind == "long_context"
+        assert task.turns == base.turns
+        assert edges_of(task) == edges_of(base)
+        assert [step.text for step in task.gold.steps] == [step.text for step in base.gold.steps]
+        assert set(base.apis) < set(task.apis)
+        for name, rows in base.world.tables.items():
+            wider = task.world.tables[name]
+            assert all(wider[key] == row for key, row in rows.items())
+        assert rows_in(task, base.apis) > 1.2 * rows_in(base, base.apis)
+
+
+def rows_in(task: Task, apis: tuple[str, ...]) -> int:
+    return sum(len(rows) for name, rows in task.world.tables.items() if name.partition(".")[0] in apis)
+
+
+def test_no_row_of_a_long_context_refers_to_one_that_is_not_there(bases):
+    for number, base in enumerate(bases[:40]):
+        world = long_context(base, Draw(np.random.default_rng(number))).world
+        ids = {key for rows in world.tables.values() for key in rows}
+        known = {key for rows in base.world.tables.values() for key in rows}
+        for rows in world.tables.values():
+            for row in rows.values():
+                for field in fields_of(type(row)):
+                    value = getattr(row, field.name)
+                    if field.ref and value and row.id not in known:
+                        assert value in ids, (row, field.name)
+
+
+def test_entities_of_one_name_are_one_in_a_long_context(bases):
+    for number, base in enumerate(bases[:40]):
+        world = long_context(base, Draw(np.random.default_rng(number))).world
+        for name, rows in world.tables.items():
+            called = [row.name for row in rows.values() if row.CALLED == "{name}"]
+            assert len(called) == len(set(called)), name
+
+
+def test_only_a_base_task_becomes_a_long_context(pairs, bases):
+    _, asking_task = pairs["missing_function"][0]
+    with pytest.raises(SynthesisError, match="expected a base task"):
+        long_context(asking_task, Draw(np.random.default_rng(0)))
+    everything = with_distractors(bases[0], APIS)
+    with pytest.raises(SynthesisError, match="offers every API already"):
+        long_context(everything, Draw(np.random.default_rng(0)))
