@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, SupportsFloat
 
 import gymnasium as gym
@@ -49,6 +49,24 @@ class Snapshot(NamedTuple):
     owed: float
     passed: tuple[bool, ...]
     termination: str | None
+
+
+class Failure(NamedTuple):
+    """What went wrong with a call or a message, for `ToolUseEnv.explain`.
+
+    Attributes:
+        tools: the tools that are offered now, by name.
+        name: the name of the tool as it was written; "" for a message that cannot be read.
+        arguments: the arguments as they were written, a JSON object; or the message that cannot be read.
+        error: what was raised, or None where no such tool is offered.
+        message: what the environment says of itself.
+    """
+
+    tools: Mapping[str, Tool]
+    name: str
+    arguments: bytes | str | msgspec.Raw
+    error: Exception | None
+    message: str
 
 
 class ToolUseEnv(gym.Env[str, str]):
@@ -107,6 +125,8 @@ class ToolUseEnv(gym.Env[str, str]):
     metadata: dict[str, Any] = {  # noqa: RUF012 - as gymnasium.Env declares it
         "render_modes": ["ansi", "rgb_array"], "render_fps": 1,
     }
+    # Words the errors that the policy sees, in place of the environment itself; set by `AugmentedFeedback`.
+    explain: Callable[[Failure], str] | None = None
 
     def __init__(
         self,
@@ -213,7 +233,7 @@ class ToolUseEnv(gym.Env[str, str]):
             try:
                 calls = parse_calls(action, self.call_format)
             except CallError as error:
-                observation = self._refuse(action, str(error))
+                observation = self._refuse(action, error)
             else:
                 if not calls:
                     return self._close(action)
@@ -315,26 +335,32 @@ class ToolUseEnv(gym.Env[str, str]):
         """The result of one call as JSON text, or an error that the policy sees."""
         tool = self._tools.get(name)
         if tool is None:
-            return self._error(self._unknown(name))
+            return self._fail(name, arguments, None, self._unknown(name))
         try:
             result = self._services.run(tool, tool.decode(arguments))  # type: ignore[union-attr]  # set by reset
         except ToolError as error:
-            return self._error(str(error))
+            return self._fail(name, arguments, error, str(error))
         except msgspec.ValidationError as error:
-            return self._error(f"{name}: {error}.")
+            return self._fail(name, arguments, error, f"{name}: {error}.")
         except msgspec.DecodeError as error:
-            return self._error(f"{name}: the arguments are no valid JSON: {error}.")
+            return self._fail(name, arguments, error, f"{name}: the arguments are no valid JSON: {error}.")
         return encode_result(result)
+
+    def _fail(self, name: str, arguments: Any, error: Exception | None, message: str) -> str:
+        """An error in the environment's own words, or in those of `explain`."""
+        if self.explain is not None:
+            message = self.explain(Failure(self._tools, name, arguments, error, message))
+        return self._error(message)
 
     def _error(self, message: str) -> str:
         self._attempts += 1
         self._failed = True
         return _encode_error({"error": message}).decode()
 
-    def _refuse(self, action: str, message: str) -> str:
+    def _refuse(self, action: str, error: CallError) -> str:
         """A message that cannot be read: nothing runs, one attempt is spent, the policy is told why."""
         self._called = True
-        result = self._error(message)
+        result = self._fail("", action, error, str(error))
         self._transcript = self._transcript.after(_valid(action), [("", result)])
         return result
 
