@@ -1,0 +1,94 @@
+"""How parents are chosen: quotas for kinds, strata of like seeds, and the rules uniform, proportional and ranked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from rods_env.apis.draw import Draw
+from rods_env.curricula.pool import Member
+
+K = TypeVar("K", bound=Hashable)
+
+RULES = ("uniform", "proportional", "ranked")
+FLOOR = 1e-6  # the weight of what has none, so that draws among such are possible
+
+
+def apportioned(weights: Mapping[K, float], total: int) -> dict[K, int]:
+    """Whole numbers in proportion to weights that add up to the total, by largest remainders; of equal ones the first.
+
+    Without any weight above 0 all numbers are 0.
+    """
+    whole = sum(weights.values())
+    if whole <= 0:
+        return dict.fromkeys(weights, 0)
+    exact = {key: weight / whole * total for key, weight in weights.items()}
+    counts = {key: int(value) for key, value in exact.items()}
+    by_remainder = sorted(exact, key=lambda key: counts[key] - exact[key])
+    for key in by_remainder[: total - sum(counts.values())]:
+        counts[key] += 1
+    return counts
+
+
+def stratify(seeds: Sequence[Member]) -> list[list[Member]]:
+    """Divides seeds into strata of the same kind, number of turns, and depth, and tells each where it is."""
+    strata: dict[tuple[str, int, int], list[Member]] = {}
+    for seed in seeds:
+        task = seed.task
+        stratum = strata.setdefault((task.kind, seed.turns, task.profile.depth), [])
+        seed.stratum = len(strata) - 1 if not stratum else stratum[0].stratum
+        seed.seat = len(stratum)
+        stratum.append(seed)
+    return list(strata.values())
+
+
+class Selection:
+    """Puts candidates for parents in the order in which they are asked for a variant.
+
+    Args:
+        rule: "uniform": a stratum in proportion to the seeds it holds, then any candidate of it, so that what is made
+            has the seeds' own distribution [ours]. "proportional": in proportion to priority. "ranked": the highest
+            priority first [paper].
+        strata: the seeds of each stratum.
+        priority: of a candidate, at least 0.
+    """
+
+    def __init__(self, rule: str, strata: Sequence[Sequence[Member]], priority: Callable[[Member], float]) -> None:
+        self.rule = rule
+        self.priority = priority
+        self._sizes = [len(stratum) for stratum in strata]
+
+    def ordered(self, candidates: Sequence[Member], draw: Draw) -> Iterator[Member]:
+        """The candidates, each once."""
+        if self.rule == "uniform":
+            yield from self._by_strata(candidates, draw)
+        elif self.rule == "ranked":
+            yield from sorted(candidates, key=lambda member: -self.priority(member))
+        else:
+            left = list(candidates)
+            weights = [max(self.priority(member), FLOOR) for member in left]
+            while left:
+                place = _drawn(weights, draw.unit())
+                del weights[place]
+                yield left.pop(place)
+
+    def _by_strata(self, candidates: Sequence[Member], draw: Draw) -> Iterator[Member]:
+        left: dict[int, list[Member]] = {}
+        for member in draw.shuffled(candidates):
+            left.setdefault(member.stratum, []).append(member)
+        while left:
+            strata = list(left)
+            stratum = strata[_drawn([self._sizes[stratum] for stratum in strata], draw.unit())]
+            yield left[stratum].pop()
+            if not left[stratum]:
+                del left[stratum]
+
+
+def _drawn(weights: Sequence[float], unit: float) -> int:
+    """The place at which a share `unit` of the sum of all weights is passed."""
+    rest = unit * sum(weights)
+    for place, weight in enumerate(weights):
+        rest -= weight
+        if rest < 0:
+            return place
+    return len(weights) - 1  # rounding
