@@ -48,7 +48,7 @@ VersionId = Annotated[str, Ref("version")]
 FolderName = Annotated[
     str, Kind("folder_name", "What a folder of the drive is called.", words=FOLDERS, exchangeable=True)
 ]
-FileText = Annotated[str, Kind("file_text", "What a file says.", words=TEXTS, quote=True)]
+FileText = Annotated[str, Kind("file_text", "What a file says.", words=TEXTS, quote=True, exchangeable=True)]
 FileName = Annotated[str, Kind("file_name", "What a file is called, with its ending.", words=NEW_FILES)]
 Kilobytes = Annotated[int, Kind("kilobytes", "A size in kilobytes.", unit="kilobytes", ge=0)]
 FileStatus = Literal["unlocked", "locked", "deleted"]

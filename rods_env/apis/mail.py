@@ -40,7 +40,11 @@ AttachmentId = Annotated[str, Ref("attachment")]
 FolderName = Annotated[str, Kind("mail_folder", "What a mailbox folder is called.", words=FOLDERS)]
 Label = Annotated[str, Kind("mail_label", "A label on a mail.", words=LABELS)]
 NewAddress = Annotated[
-    str, Kind("new_address", "An e-mail address to write down.", words=ADDRESSES, pattern=r"^[^@\s]+@[^@\s]+$")
+    str,
+    Kind(
+        "new_address", "An e-mail address to write down.", words=ADDRESSES, exchangeable=True,
+        pattern=r"^[^@\s]+@[^@\s]+$",
+    ),
 ]
 Title = Annotated[str, Kind("attachment_title", "What an attachment is called.")]
 Unread = Annotated[int, Kind("unread_mails", "A number of unread mails.")]

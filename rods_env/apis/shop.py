@@ -33,7 +33,9 @@ VoucherId = Annotated[str, Ref("voucher")]
 ReviewId = Annotated[str, Ref("review")]
 Category = Annotated[str, Kind("shop_category", "A category of products.", words=tuple(CATEGORIES))]
 Item = Annotated[str, Kind("item", "What a product is called.")]
-Opinion = Annotated[str, Kind("opinion", "What a customer thinks of a product.", words=OPINIONS, quote=True)]
+Opinion = Annotated[
+    str, Kind("opinion", "What a customer thinks of a product.", words=OPINIONS, quote=True, exchangeable=True)
+]
 OrderStatus = Literal["open", "shipped", "delivered", "cancelled", "returned", "refunded"]
 Reason = Literal["broken", "incomplete", "too_small", "not_as_described"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rods_env.errors import RodsError
-from rods_env.tasks.task import Task, write_atomically
+from rods_env.tasks.task import Task, Turn, write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,6 +19,10 @@ SKILL_COLOURS = {
     "search": "#9ecae1", "lookup": "#c6dbef", "compute": "#bcbddc", "create": "#a1d99b", "update": "#fdd0a2",
     "delete": "#fcaeae", "transfer": "#fde18a", "send": "#f7b6d2",
 }  # fmt: skip
+
+EDGE_STYLES = {"data": {"linestyle": "-", "color": "#444444"}, "state": {"linestyle": "--", "color": "#b35806"}}
+MOST = 12  # graphs in one picture
+_IN_A_ROW = 6
 
 
 def figure(task: Task, done: Collection[int] = (), *, title: str | None = None, mark_done: bool = False) -> Figure:
@@ -33,17 +37,11 @@ def figure(task: Task, done: Collection[int] = (), *, title: str | None = None, 
     Raises:
         RodsError: if matplotlib is not installed.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise RodsError("pictures need matplotlib: pip install 'rods-env[plot]'.") from None
     graph = task.graph
     place = _layout(task)
     columns = len(task.turns)
     rows = max((y for _, y in place.values()), default=0) + 1
-    fig = Figure(figsize=(max(3.2 * columns, 4.5), max(1.0 * rows + 2.2, 4.2)), dpi=100)
-    FigureCanvasAgg(fig)
+    fig = _empty(max(3.2 * columns, 4.5), max(1.0 * rows + 2.2, 4.2))
     axes = fig.add_axes((0.01, 0.01, 0.98, 0.98))
     axes.set_axis_off()
     axes.set_xlim(-0.5, columns - 0.5)
@@ -74,7 +72,7 @@ def figure(task: Task, done: Collection[int] = (), *, title: str | None = None, 
             alpha=1.0 if ticked or not mark_done else 0.45, fontweight="bold" if data["spoken"] else "normal",
         )  # fmt: skip
     for source, target, kind in graph.edges(data="kind"):
-        style = {"linestyle": "-", "color": "#444444"} if kind == "data" else {"linestyle": "--", "color": "#b35806"}
+        style = EDGE_STYLES[kind]
         span = task.turn_of_call[target] - task.turn_of_call[source]
         bend = 0.12 if span < 3 else 0.16  # long ones pass below the boxes between, and stay in the picture
         axes.annotate(
@@ -89,6 +87,89 @@ def figure(task: Task, done: Collection[int] = (), *, title: str | None = None, 
         "bold: asked for   dotted: has to be found   solid arrow: data   dashed arrow: state",
         fontsize=6.5, ha="right", va="center", color="#666666",
     )  # fmt: skip
+    return fig
+
+
+def side_by_side(tasks: Sequence[Task], titles: Sequence[str]) -> Figure:
+    """The graphs of a task and of its variants beside each other, a box for each call below each other in one column.
+
+    Boxes have one size and stand at the same height in every column, so that graphs with the same edges look the same.
+
+    Args:
+        tasks: at most 12 tasks with the same calls per turn.
+        titles: what stands above each.
+
+    Raises:
+        RodsError: if matplotlib is not installed, or there are more tasks, or none.
+    """
+    if not 1 <= len(tasks) <= MOST:
+        raise RodsError(f"expected 1 to {MOST} tasks for a picture; got {len(tasks)}.")
+    lines = 1.5 + sum(_lines(turn) for turn in tasks[0].turns)
+    columns = min(max(len(tasks), 2), _IN_A_ROW)
+    rows = -(-len(tasks) // columns)
+    width, height = 2.75 * columns, 0.36 * lines * rows + 0.6
+    fig = _empty(width, height)
+    for at, (task, title) in enumerate(zip(tasks, titles, strict=True)):
+        axes = fig.add_subplot(rows, columns, at + 1)
+        axes.set_axis_off()
+        axes.set_xlim(-0.1, 2.75)
+        axes.set_ylim(lines, 0)
+        axes.text(0, 0.5, title, fontsize=9, fontweight="bold", va="center")
+        _draw_column(axes, task)
+    fig.subplots_adjust(left=0.005, right=0.995, top=1, bottom=0.6 / height, wspace=0, hspace=0)
+    key: dict[str, Any] = {"fontsize": 7, "va": "center", "color": "#555555"}
+    styles = "bold: asked for   dotted: has to be found   solid arrow: data   dashed arrow: state"
+    fig.text(0.1 / width, 0.42 / height, styles, **key)
+    for at, skill in enumerate(dict.fromkeys(data["skill"] for _, data in tasks[0].graph.nodes(data=True))):
+        box = {"facecolor": SKILL_COLOURS[skill], "edgecolor": "none", "boxstyle": "round,pad=0.3"}
+        fig.text((0.4 + 0.66 * at) / width, 0.17 / height, skill, ha="center", bbox=box, **key)
+    return fig
+
+
+def _lines(turn: Turn) -> int:
+    """The height of a turn in `side_by_side`: its message, and a line for each call or for asking."""
+    return 1 + max(1, len(turn.calls))
+
+
+def _draw_column(axes: Any, task: Task) -> None:
+    """One graph of `side_by_side`: bands for turns, boxes of one size, arrows as arcs at their right."""
+    from matplotlib.patches import FancyBboxPatch
+
+    y = 1.0
+    place: list[float] = []
+    for number, turn in enumerate(task.turns, 1):
+        height = _lines(turn)
+        if number % 2:
+            axes.axhspan(y, y + height, color="#f6f6f6", zorder=0)
+        said = textwrap.shorten(turn.message, 46, placeholder=" …")
+        axes.text(0, y + 0.4, f"{number}  {said}", fontsize=6, style="italic", color="#555555", va="center")
+        if not turn.calls:
+            axes.text(0.95, y + 1.15, "(the agent should ask)", fontsize=7.5, color="#888888", ha="center", va="center")
+        place += [y + 1.15 + k for k in range(len(turn.calls))]
+        y += height
+    for node, middle in enumerate(place):
+        data = task.graph.nodes[node]
+        axes.add_patch(FancyBboxPatch(
+            (0.05, middle - 0.3), 1.8, 0.6, boxstyle="round,pad=0.02", facecolor=SKILL_COLOURS[data["skill"]],
+            edgecolor="#777777", linewidth=0.8, linestyle="-" if data["spoken"] else ":",
+        ))  # fmt: skip
+        weight = "bold" if data["spoken"] else "normal"
+        axes.text(0.95, middle, data["tool"], ha="center", va="center", fontsize=7.5, fontweight=weight)
+    for source, target, kind in task.graph.edges(data="kind"):
+        bend = -0.5 / (target - source) ** 0.35  # long arcs would leave the column
+        arrow = {"arrowstyle": "-|>", "connectionstyle": f"arc3,rad={bend}", **EDGE_STYLES[kind]}
+        axes.annotate("", (1.9, place[target] - 0.12), (1.9, place[source] + 0.12), arrowprops=arrow)
+
+
+def _empty(width: float, height: float) -> Figure:
+    """A figure of so many inches, that belongs to no window."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise RodsError("pictures need matplotlib: pip install 'rods-env[plot]'.") from None
+    fig = Figure(figsize=(width, height), dpi=100)
+    FigureCanvasAgg(fig)
     return fig
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from rods_env.apis.api import Record, World
 from rods_env.apis.draw import ID_ALPHABET, Draw, day_after, is_day
-from rods_env.apis.lexicon import CITIES, Person, draw_cast
+from rods_env.apis.lexicon import CITIES, SENTENCES, SUBJECTS, Person, draw_cast
 from rods_env.apis.registry import TABLES, TOOLS, Port, Services, fields_of, generation
 from rods_env.errors import SynthesisError, ToolError
 from rods_env.tasks.task import Call, Task, Turn, make_task
@@ -56,7 +56,8 @@ class Renamer:
         firsts = Counter(person.first for person in people)
         self.doubtful = {first for first, n in firsts.items() if n > 1 or first.lower() in ordinary_words(generation())}
         words = [word for words in exchangeable(generation()) for word in words]
-        self.names = [*(p.name for p in people), *(p.email for p in people), *firsts, *CITIES, *words]
+        quoted = [f'"{subject}"' for subject in SUBJECTS]  # without quotes, "One more thing." is nobody's subject
+        self.names = [*(p.name for p in people), *(p.email for p in people), *firsts, *words, *quoted]
         longest_first = sorted(self.names, key=len, reverse=True)
         self._names = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, longest_first))}|{_DAY})(?!\w)")
         self._cut: dict[str, Pieces] = {}
@@ -87,11 +88,13 @@ class Renaming:
         self._ids = str.maketrans(ID_ALPHABET, "".join(draw.shuffled(ID_ALPHABET)))
         taken = set(renamer.names)
         cast = [p for p in draw_cast(draw, 2 * len(renamer.people)).people if p.name not in taken]
-        self.names = dict(zip(CITIES, draw.shuffled(CITIES), strict=True))
+        self.names: dict[str, str] = {}
         for old, new in zip(renamer.people, cast, strict=False):
             self.names.update({old.name: new.name, old.email: new.email, old.first: new.first})
         for words in exchangeable(generation()):
             self.names.update(zip(words, draw.shuffled(words), strict=True))
+        for old_subject, subject in zip(SUBJECTS, draw.shuffled(SUBJECTS), strict=True):
+            self.names.update({old_subject: subject, f'"{old_subject}"': f'"{subject}"'})
         self._tables: dict[str, tuple[Any, Any]] = {}
 
     def text(self, text: str) -> str:
@@ -169,14 +172,14 @@ def _changing(record: type[Record]) -> tuple[tuple[int, Port], ...]:
 
 @lru_cache(maxsize=4)
 def exchangeable(_: int) -> tuple[tuple[str, ...], ...]:
-    """The lists of words of the kinds that are marked so, for the APIs that are registered at present.
+    """Lists of names and canned texts: those that all APIs share, and those of the registered APIs that are marked so.
 
     A word that two lists have is left out: it could not be said which of the two a text means.
     """
     ports = [p for tool in TOOLS.values() for p in tool.params]
     ports += [field for table in TABLES.values() for field in fields_of(table.record)]
-    lists = sorted({port.words for port in ports if port.exchangeable})
-    count = {word: sum(word in words for words in (*lists, CITIES)) for words in lists for word in words}
+    lists = [CITIES, SENTENCES, *sorted({port.words for port in ports if port.exchangeable})]
+    count = Counter(word for words in lists for word in words)
     return tuple(tuple(word for word in words if count[word] == 1) for words in lists)
 
 

@@ -25,7 +25,8 @@ from rods_env.tasks.transforms import LONG_CONTEXT_SIZE, transformed
 from rods_env.tasks.validation import validate
 
 _ATTEMPTS = 80  # attempts at one variant before it is given up
-_LOOKS = 16  # attempts that look for further choices of tools; afterwards one in two hundred does
+_LOOKS, _LOOKING = 16, 0.6  # how often further choices of tools are looked for; in which share of new stories
+_LUCK = 0.4  # the share of attempts that choices of tools must have worked in, if any did
 _RETRIES = 2  # how often a wish that fails sends the planner back, in one attempt
 _TELLINGS = 16  # how often a story is told before it is forgotten
 _REMEMBERED = 4096  # shapes whose tools are remembered
@@ -159,7 +160,7 @@ class Synthesizer:
     def _new(self, task: Task, recipe: Recipe, draw: Draw) -> tuple[Story, Task]:
         casting, new = self._casting(task, recipe, draw)
         casting.tries += 1
-        extra = len(task.apis) - len({TOOLS[call.tool].api for call in task.calls})
+        extra = len(task.apis) - len(casting.apis)
         story = Story(draw.index(_KEYS), casting.tools, self._series(recipe).next_number(draw), extra)
         made = self._filled(recipe, casting, story)
         casting.hits += 1
@@ -241,13 +242,14 @@ class Synthesizer:
         if not known and recipe.looks % 2 == 0:
             recipe.looks += 1
             return Casting(recipe.shape, own), True
-        if not known or draw.chance(0.25 if recipe.looks < _LOOKS and len(known) < CASTINGS else 0.005):
+        if not known or draw.chance(_LOOKING if recipe.looks < _LOOKS and len(known) < CASTINGS else _LOOKING / 50):
             recipe.looks += 1
-            apis = draw.sample(tuple(APIS), len({tool.api for tool in own}))
+            apis = _apis_to_look_in(own, draw)
             tools = tuple(plan.tool for plan in assign_tools(recipe.shape, tools_of(apis), draw))
             if all(casting.tools != tools for casting in known):
                 return Casting(recipe.shape, tools), True
-        return max([draw.choice(known) for _ in range(3)], key=luck), False  # so that most attempts work
+        lucky = [casting for casting in known if luck(casting) >= _LUCK]
+        return draw.choice(lucky) if lucky else max(known, key=luck), False
 
     def state_dict(self) -> dict[str, Any]:
         """Where the synthesizer stands, as plain JSON data: after `load_state_dict` the same variants follow."""
@@ -284,3 +286,15 @@ class Synthesizer:
 
 def _tools(task: Task) -> tuple[Tool, ...]:
     return tuple([TOOLS[call.tool] for call in task.calls])
+
+
+def _apis_to_look_in(own: tuple[Tool, ...], draw: Draw) -> list[str]:
+    """As many APIs as a task uses: its own (other tools of them), all but one of its own, or any."""
+    used = list(dict.fromkeys(tool.api.NAME for tool in own))
+    how = draw.unit()
+    if how < 0.5:
+        return used
+    if how < 0.75:
+        used.pop(draw.index(len(used)))
+        return [*used, draw.choice([name for name in APIS if name not in used])]
+    return draw.sample(tuple(APIS), len(used))

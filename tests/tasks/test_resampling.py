@@ -135,5 +135,13 @@ def test_said_days_move_like_written_ones():
 def test_words_of_two_lists_are_in_none():
     words = [word for words in exchangeable(generation()) for word in words]
     assert len(words) == len(set(words))
-    assert set(words).isdisjoint(CITIES)
-    assert len(exchangeable(generation())) >= 4
+    assert set(CITIES) <= set(words)
+    assert len(exchangeable(generation())) >= 6
+
+
+def test_subjects_are_exchanged_in_quotes_only():
+    renamer = world_with(["Ana Ruiz"])
+    renaming = Renaming(renamer, load_tasks("seeds")[0].world, Draw(np.random.default_rng(3)))
+    assert renaming.text("One more thing. Please mail Tom.") == "One more thing. Please mail Tom."
+    said = renaming.text('Send it with the subject "One more thing", please.')
+    assert said == f'Send it with the subject "{renaming.names["One more thing"]}", please.'
