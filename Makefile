@@ -25,6 +25,8 @@ check: .venv/ready
 
 bench: .venv/ready  ## the figures of README and docs
 	$(BIN)/rods-env bench throughput
+	$(BIN)/rods-env bench variants
+	$(BIN)/rods-env bench curriculum
 
 data: .venv/ready  ## makes the frozen sets again; equal to the byte with the versions of constraints.txt
 	$(BIN)/rods-env make-tasks --frozen rods_env/data

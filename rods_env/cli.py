@@ -1,4 +1,4 @@
-"""The `rods-env` command. Adding a subcommand: a function under `@app.command()`, with the shared options below.
+"""The `rods-env` command. Adding a subcommand: a function under `@app.command()`, with the options of `cli_options`.
 
 Subcommands raise `RodsError` for whatever the user can put right; `_Group` turns it into one sentence and exit code 2.
 Exit codes: 0 done, 1 a check failed, 2 wrong use, 130 stopped by Ctrl-C.
@@ -7,29 +7,34 @@ Exit codes: 0 done, 1 a check failed, 2 wrong use, 130 stopped by Ctrl-C.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from rods_env.cli_bench import bench
+from rods_env.cli_curriculum import curriculum
+from rods_env.cli_options import (
+    KIND_HELP,
+    File,
+    Json,
+    Limit,
+    Quiet,
+    Seed,
+    TaskName,
+    check_place,
+    complain,
+    find_task,
+    make_screen,
+    one_of,
+)
 from rods_env.errors import RodsError
 
 if TYPE_CHECKING:
-    from rods_env.cli_screen import Screen
     from rods_env.tasks.task import Task
-
-# What these mean is the same in every subcommand.
-Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Equal seeds give equal results.")]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Only the first N tasks.")]
-Quiet = Annotated[bool, typer.Option("--quiet", metavar="", help="Plain lines with tabs: no bars, headers or colours.")]
-Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all figures to this file.")]
-File = Annotated[str | None, typer.Option("--file", metavar="FILE", help="seeds, heldout, or a task file.")]
-KIND_HELP = "base, missing_function, missing_parameter or long_context"
 
 
 class _Group(TyperGroup):
@@ -41,7 +46,7 @@ class _Group(TyperGroup):
             sys.stdout.flush()
             return result
         except RodsError as error:
-            _complain(f"Error: {error}")
+            complain(f"Error: {error}")
             raise typer.Exit(2) from None
         except BrokenPipeError:  # the reader has read enough, such as `head`
             with contextlib.suppress(OSError, ValueError):  # no file behind it: nothing to point elsewhere
@@ -49,23 +54,19 @@ class _Group(TyperGroup):
             raise typer.Exit(0) from None
         except OSError as error:
             where = f" {error.filename}" if error.filename else ""
-            _complain(f"Error: cannot read or write{where}: {error.strerror or error}.")
+            complain(f"Error: cannot read or write{where}: {error.strerror or error}.")
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
-            _complain("\nStopped.")
+            complain("\nStopped.")
             raise typer.Exit(130) from None
-
-
-def _complain(text: str) -> None:
-    print(text, file=sys.stderr)
 
 
 app = typer.Typer(
     cls=_Group, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
-bench = typer.Typer(no_args_is_help=True, help="Measure how fast it is, and how well curricula do.")
 app.add_typer(bench, name="bench")
+app.add_typer(curriculum, name="curriculum")
 
 
 def main() -> None:
@@ -96,52 +97,12 @@ def _root(
     """
 
 
-def _screen(quiet: bool = False) -> Screen:
-    from rods_env.cli_screen import Screen
-
-    return Screen(quiet)
-
-
-def _one_of(what: str, value: str, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise RodsError(f"unknown {what} {value!r}: expected one of {', '.join(allowed)}.")
-
-
 def _check_kind(kind: str | None) -> Any:
     from rods_env.tasks.task import KINDS
 
     if kind is not None:
-        _one_of("kind", kind, KINDS)
+        one_of("kind", kind, KINDS)
     return kind
-
-
-def _check_place(path: Path | None) -> None:
-    """Refuses a file that cannot be written before the work begins, not after it."""
-    if path is not None:
-        if path.is_dir():
-            raise RodsError(f"cannot write {path}: it is a folder; name a file.")
-        if not path.absolute().parent.is_dir():
-            raise RodsError(f"cannot write {path}: there is no folder {path.parent}; make it first.")
-
-
-def _find(name: str, file: str | None) -> Task:
-    """The task with an id, or with an index in the file (the seeds by default)."""
-    from rods_env.tasks.task import PACKAGED, load_tasks
-
-    known: list[str] = []
-    for place in [file] if file else PACKAGED:
-        tasks = load_tasks(place)
-        if name.isdecimal():
-            if int(name) < len(tasks):
-                return tasks[int(name)]
-            raise RodsError(f"expected an index below {len(tasks)}, as {place} has {len(tasks)} tasks; got {name}.")
-        for task in tasks:
-            if task.id == name:
-                return task
-        known += [task.id for task in tasks]
-    close = difflib.get_close_matches(name, known, 1)
-    hint = f"did you mean {close[0]}?" if close else f"`rods-env list {file or 'seeds'}` lists them."
-    raise RodsError(f"no task {name!r} in {file or ' or '.join(PACKAGED)}; {hint}")
 
 
 # ---------------------------------------------------------------------- list
@@ -159,11 +120,11 @@ def list_(
     from rods_env import cli_tables as tables
 
     if tasks is not None:
-        tables.list_tasks(_screen(quiet), tasks, _check_kind(kind), api or [], limit)
+        tables.list_tasks(make_screen(quiet), tasks, _check_kind(kind), api or [], limit)
     elif kind or api or limit:
         raise RodsError("--kind, --api and --limit choose among the tasks of a set: say which, as in 'list seeds'.")
     else:
-        tables.list_everything(_screen(quiet))
+        tables.list_everything(make_screen(quiet))
 
 
 # ---------------------------------------------------------------------- show, play
@@ -171,7 +132,7 @@ def list_(
 
 @app.command()
 def show(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="A task id, or a number in the file (of the seeds).")],
+    task: TaskName,
     file: File = None,
     png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Also draw the dependency graph.")] = None,
     world: Annotated[bool, typer.Option("--world", metavar="", help="Also print the initial world's tables.")] = False,
@@ -180,8 +141,8 @@ def show(
     """Show a task: turns, solution, dependency graph."""
     from rods_env.cli_screen import show_task, show_world
 
-    _check_place(png)
-    screen, found = _screen(quiet), _find(task, file)
+    check_place(png)
+    screen, found = make_screen(quiet), find_task(task, file)
     show_task(screen, found)
     if world:
         show_world(screen, found)
@@ -206,8 +167,59 @@ def play(
 
     from rods_env.cli_play import Session
 
-    tasks: Any = [_find(task, file)] if task is not None else file or "seeds"
-    Session(gym.make("ToolUse-RODS-v0", tasks=tasks), _screen(quiet), file).run(seed=seed)
+    tasks: Any = [find_task(task, file)] if task is not None else file or "seeds"
+    Session(gym.make("ToolUse-RODS-v0", tasks=tasks), make_screen(quiet), file).run(seed=seed)
+
+
+@app.command()
+def variants(
+    task: TaskName,
+    n: Annotated[int, typer.Option("--n", "-n", min=1, metavar="N", help="How many.")] = 5,
+    keep_tools: Annotated[
+        bool, typer.Option("--keep-tools", metavar="", help="The task's own tools: other people, world and words only.")
+    ] = False,
+    file: File = None,
+    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Also draw the graphs beside it.")] = None,
+    seed: Seed = 0,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Show a task beside variants of it, made now; exit code 1 if fewer were found than wanted."""
+    import time
+
+    from rods_env import cli_tables as tables
+    from rods_env.cli_screen import show_variants
+    from rods_env.errors import SynthesisError
+    from rods_env.tasks.variants import Synthesizer
+
+    check_place(png)
+    check_place(json)
+    screen, found = make_screen(quiet), find_task(task, file)
+    synthesizer = Synthesizer(seed, keep_tools=keep_tools)
+    made: list[Task] = []
+    why = ""
+    begun = time.perf_counter()
+    with screen.progress(f"making variants of {found.id}", n) as done:
+        while len(made) < n and not why:
+            try:
+                made.append(synthesizer.variant(found))
+                done(1)
+            except SynthesisError as error:
+                why = str(error)
+    seconds = time.perf_counter() - begun
+    show_variants(screen, found, made)
+    if png is not None:
+        from rods_env.tasks import drawing
+
+        shown = [found, *made[: drawing.MOST - 1]]
+        titles = [f"{f'variant {k}' if k else 'seed'}: {', '.join(tables.apis_used(t))}" for k, t in enumerate(shown)]
+        drawing.save_png(drawing.side_by_side(shown, titles), png)
+        screen.title(f"The picture is in {png}; it shows {len(shown) - 1} of {len(made)} variants.")
+    rejected = {f"rejected_{reason}": count for reason, count in synthesizer.rejected.most_common()}
+    tables.save_figures({"wanted": n, "made": len(made), **rejected, "variants_per_s": len(made) / seconds}, json)
+    if why:
+        complain(f"Only {len(made)} of {n} variants were found: {why}")
+        raise typer.Exit(1)
 
 
 # ---------------------------------------------------------------------- eval
@@ -230,10 +242,10 @@ def eval_(
     from rods_env.agents.scripted import AGENTS
     from rods_env.tasks.task import load_tasks
 
-    _one_of("agent", agent, list(AGENTS))
-    _check_place(json)
+    one_of("agent", agent, list(AGENTS))
+    check_place(json)
     chosen = load_tasks(tasks)[:limit]
-    screen = _screen(quiet)
+    screen = make_screen(quiet)
     with screen.progress(f"{agent} plays {tasks}", len(chosen)) as done:
         found = evaluate(lambda env: AGENTS[agent](env, seed), chosen, seed, progress=done)
     tables.print_evaluation(screen, found, f"{agent} on {tasks}, seed {seed}")
@@ -254,7 +266,7 @@ def validate(
     from rods_env.tasks.task import read_lines
     from rods_env.tasks.validation import validate as check
 
-    screen = _screen(quiet)
+    screen = make_screen(quiet)
     read = list(read_lines(file))[:limit]
     tasks: dict[int, Task] = {}
     broken: list[tuple[int, str, list[str]]] = []
@@ -304,18 +316,18 @@ def make_tasks(
 
     if (out is None) == (frozen is None):
         raise RodsError("say where the tasks go: either a file OUT, or --frozen DIR for the packaged sets.")
-    screen, made = _screen(quiet), {}
+    screen, made = make_screen(quiet), {}
     if frozen is not None:
         if n or kind or api:
             raise RodsError("--frozen makes the packaged sets as they are defined: leave out --n, --kind and --api.")
         places = [frozen / f"{name}.jsonl.gz" for name in ("seeds", "heldout")]
-        _check_place(places[0])
+        check_place(places[0])
         with screen.progress("making the packaged sets", 2 * sum(datasets.QUOTAS.values())) as done:
             sets = datasets.make_frozen(datasets.SEED if seed is None else seed, progress=done)
         made = dict(zip(places, sets, strict=True))
     else:
         place, total = Path(str(out)), n or 100
-        _check_place(place)
+        check_place(place)
         apis, some = check_apis(api) if api else None, _check_kind(kind or "base")
         with screen.progress("making tasks", total) as done:
             made[place] = datasets.make_tasks(total, seed or 0, kind=some, apis=apis, progress=done)
@@ -323,27 +335,6 @@ def make_tasks(
         save_tasks(found, path)
     tables.print_sets(screen, {path.name: datasets.describe(tasks) for path, tasks in made.items()})
     screen.remark(f"written: {', '.join(map(str, made))}", indent=1)
-
-
-# ---------------------------------------------------------------------- bench
-
-
-@bench.command()
-def throughput(
-    seed: Seed = 0,
-    quick: Annotated[bool, typer.Option("--quick", metavar="", help="Less work, less exact: a few seconds.")] = False,
-    json: Json = None,
-    quiet: Quiet = False,
-) -> None:
-    """Measure steps, resets, snapshots and syntheses per second on this machine."""
-    from rods_env import cli_tables as tables
-    from rods_env.benchmarks.throughput import run
-
-    _check_place(json)
-    screen = _screen(quiet)
-    with screen.progress("measuring") as done:
-        figures = run(seed=seed, quick=quick, progress=done)
-    tables.print_figures(screen, "Throughput", figures, json)
 
 
 if __name__ == "__main__":

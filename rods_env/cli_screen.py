@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from rods_env.apis.registry import Tool
-from rods_env.tasks.task import Task
+from rods_env.tasks.task import Task, Turn
 
 Cell = str | Text
 Columns = Sequence[str | Column]
@@ -208,6 +208,102 @@ def _needs(task: Task, *, repeat: bool) -> Iterator[Sequence[Cell]]:
             name = name if repeat else ("", "")
         if not graph.in_degree(node):
             yield (*name, Text("nothing", "dim"))
+
+
+# ---------------------------------------------------------------------- a task beside its variants
+
+
+_WHO = Column(style="dim", no_wrap=True, min_width=4)  # "seed", or the number of a variant
+
+
+def show_variants(screen: Screen, seed: Task, variants: Sequence[Task]) -> None:
+    """A task beside its variants, turn by turn: above the calls what all have in common, below what each has."""
+    from rods_env.benchmarks.variants import overlap
+
+    profile, tasks = seed.profile, {"seed": seed} | {str(n): task for n, task in enumerate(variants, 1)}
+    screen.line(f"{seed.id} and {counted(len(variants), 'variant')}", style="bold")
+    calls = "+".join(map(str, profile.calls))
+    what = f"{profile.kind}, calls by turn {calls}, depth {profile.depth}, graph {profile.digest[:12]}"
+    screen.line(f"The same in all: {what}.")
+    screen.title("What is new")
+    rows: list[Sequence[Cell]] = []
+    for name, task in tasks.items():
+        others = sum(a.tool != b.tool for a, b in zip(seed.calls, task.calls, strict=True))
+        new = ("", "") if task is seed else (f"{others} of {len(seed.calls)}", f"{overlap(seed, task):.2f}")
+        rows.append((name, task.id, task.world.now.replace("T", ", "), *new))
+    screen.table((_WHO, "id", "it is", "other tools", "words in common"), rows)
+    for at, turn in enumerate(seed.turns):
+        screen.title(f"Turn {at + 1}")
+        lead = [f"turn {at + 1}"] if screen.quiet else []
+        said: list[Sequence[Cell]] = [(*lead, name, _said(task.turns[at])) for name, task in tasks.items()]
+        screen.table((_WHO, ""), said, head=False)
+        if not turn.calls:
+            screen.line("No call: something is missing, and the agent should ask.", style="yellow", indent=1)
+            continue
+        nodes = [node for node, where in enumerate(seed.turn_of_call) if where == at]
+        if screen.quiet:
+            screen.table((), [row for node in nodes for row in _call_rows(node, tasks)])
+            continue
+        for some in _fitting(nodes, tasks, screen.width):
+            screen.line()
+            _show_tools(screen, some, tasks)
+
+
+def _said(turn: Turn) -> Text:
+    more = f" (offered from here on: {', '.join(turn.adds)})" if turn.adds else ""
+    return Text.assemble((turn.message, "italic green"), (more, "yellow"))
+
+
+def _call_rows(node: int, tasks: dict[str, Task]) -> Iterator[Sequence[Cell]]:
+    for name, task in tasks.items():
+        call = task.calls[node]
+        _, _, needs = _in_common(task, node).plain.partition("\n")
+        yield f"call {node + 1}", name, _bracketed(task, node, "skill"), needs, call_text(call.tool, call.arguments)
+
+
+def _bracketed(task: Task, node: int, what: str) -> str:
+    """The skill or tool of a call; in brackets if it is unspoken."""
+    data = task.graph.nodes[node]
+    return str(data[what] if data["spoken"] else f"[{data[what]}]")
+
+
+def _in_common(task: Task, node: int) -> Text:
+    """What a call is in all variants: its number and skill, and below what it needs."""
+    needs: dict[str, list[str]] = {"data": [], "state": []}
+    for source in sorted(task.graph.predecessors(node)):
+        needs[task.graph.edges[source, node]["kind"]].append(str(source + 1))
+    said = [f"{word} {', '.join(needs[kind])}" for kind, word in (("data", "needs"), ("state", "after")) if needs[kind]]
+    return Text.assemble((f"{node + 1} {_bracketed(task, node, 'skill')}", "bold"), "\n", (", ".join(said), "dim"))
+
+
+def _fitting(nodes: Sequence[int], tasks: dict[str, Task], width: int) -> Iterator[list[int]]:
+    """The calls of a turn, as many at once as stand beside each other in a line."""
+    some: list[int] = []
+    left = width - 6
+    for node in nodes:
+        heads = _in_common(tasks["seed"], node).plain.split("\n")
+        needed = 1 + max(map(len, [*heads, *(_bracketed(task, node, "tool") for task in tasks.values())]))
+        if some and needed > left:
+            yield some
+            some, left = [], width - 6
+        some.append(node)
+        left -= needed
+    yield some
+
+
+def _show_tools(screen: Screen, nodes: Sequence[int], tasks: dict[str, Task]) -> None:
+    """A column for each call: what it is in all, and its tool in each; other tools than the seed's are coloured."""
+    seed = tasks["seed"]
+    rows: list[Sequence[Cell]] = []
+    if all(task.calls[node].tool == seed.calls[node].tool for task in tasks.values() for node in nodes):
+        tasks = {"all": seed}
+    for name, task in tasks.items():
+        cells = []
+        for node in nodes:
+            other = task.calls[node].tool != seed.calls[node].tool
+            cells.append(Text(_bracketed(task, node, "tool"), "bold cyan" if other else ""))
+        rows.append((name, *cells))
+    screen.table((_WHO, *(Column(_in_common(seed, node), no_wrap=True) for node in nodes)), rows)
 
 
 def show_world(screen: Screen, task: Task) -> None:

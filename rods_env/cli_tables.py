@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from rods_env.tasks.task import Task
 
 
-def _apis_used(task: Task) -> list[str]:
+def apis_used(task: Task) -> list[str]:
+    """The APIs whose tools the gold calls use, in the order of their first call."""
     from rods_env.apis.registry import TOOLS
 
     return list(dict.fromkeys(TOOLS[call.tool].api.NAME for call in task.calls))
@@ -72,13 +73,13 @@ def list_tasks(screen: Screen, name: str, kind: str | None, apis: list[str], lim
 
     wanted = set(check_apis(apis))
     tasks = load_tasks(name)
-    fitting = [(i, t) for i, t in enumerate(tasks) if kind in (None, t.kind) and wanted.issubset(_apis_used(t))]
+    fitting = [(i, t) for i, t in enumerate(tasks) if kind in (None, t.kind) and wanted.issubset(apis_used(t))]
     shown = fitting[:limit]
     rows: list[list[Any]] = []
     with screen.progress("deriving the dependency graphs", len(shown)) as done:
         for index, task in shown:
             sizes = (len(task.turns), len(task.calls), task.profile.depth)
-            used, message = ",".join(_apis_used(task)), task.turns[0].message
+            used, message = ",".join(apis_used(task)), task.turns[0].message
             rows.append([str(index), task.id, task.kind, *map(str, sizes), used, message])
             done(1)
     heads = ["#", "id", "kind", "turns", "calls", "depth", "APIs called", "first message"]
@@ -120,6 +121,11 @@ def print_figures(screen: Screen, title: str, figures: dict[str, float], json: P
     """Flat figures as a table, and as a JSON file."""
     screen.title(title)
     screen.table(("figure", _right("value")), [(key, _number(value)) for key, value in figures.items()])
+    save_figures(figures, json)
+
+
+def save_figures(figures: dict[str, float], json: Path | None) -> None:
+    """Flat figures as a JSON file, if one is named."""
     if json is not None:
         import msgspec
 

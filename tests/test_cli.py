@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -17,8 +18,10 @@ import rods_env
 from rods_env.apis.registry import TOOLS, tools_of
 from rods_env.cli import app
 from rods_env.envs.calls import write_calls
+from rods_env.errors import SynthesisError
 from rods_env.tasks import datasets
 from rods_env.tasks.task import KINDS, Call, Task, load_tasks, save_tasks, task_to_json
+from rods_env.tasks.variants import Synthesizer
 
 FIGURES = {"tasks", "turns_mean", "calls_mean", "depth_max", "tools_used"}
 
@@ -159,6 +162,106 @@ def test_show_prints_markup_as_it_stands(tmp_path: Path, tasks: list[Task]) -> N
 def test_an_unknown_task_is_told_with_a_close_one(file: Path, tasks: list[Task]) -> None:
     wrong = tasks[0].id[:-1] + ("0" if tasks[0].id[-1] != "0" else "1")
     assert f"did you mean {tasks[0].id}?" in call("show", wrong, "--file", file).err
+
+
+# ---------------------------------------------------------------------- variants
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_variants_stand_beside_their_seed(file: Path, tasks: list[Task], columns: int) -> None:
+    for index in (0, 3, 6, 9):  # one of each kind
+        task = tasks[index]
+        made = Synthesizer(4).variants(task, 2)
+        out = run("variants", index, "-n", 2, "--file", file, "--seed", 4, columns=columns).out
+        assert max(map(len, out.splitlines())) <= columns
+        words = " ".join(out.split())
+        assert words.startswith(f"{task.id} and 2 variants")
+        assert f"depth {task.profile.depth}, graph {task.profile.digest[:12]}" in words
+        assert ("should ask" in words) == task.kind.startswith("missing")
+        for variant in (task, *made):
+            assert variant.id in words
+            assert all(" ".join(turn.message.split()) in words for turn in variant.turns)
+            assert all(call.tool in words if call.spoken else f"[{call.tool}]" in words for call in variant.calls)
+            assert all(f"offered from here on: {', '.join(t.adds)}" in words for t in variant.turns if t.adds)
+        skills = [(n + 1, data["skill"], data["spoken"]) for n, data in task.graph.nodes(data=True)]
+        assert all(f"{n} {skill}" in words if spoken else f"{n} [{skill}]" in words for n, skill, spoken in skills)
+
+
+def test_quiet_variants_are_rows_with_every_call(file: Path, tasks: list[Task]) -> None:
+    task = tasks[9]
+    made = Synthesizer(0).variants(task, 3)
+    out = run("variants", task.id, "-n", 3, "--file", file, "--quiet").out
+    rows = [line.split("\t") for line in out.splitlines()]
+    for who, each in zip(("seed", "1", "2", "3"), (task, *made), strict=True):
+        assert [row[2] for row in rows if row[0].startswith("turn") and row[1] == who] == [
+            " ".join(turn.message.split()) for turn in each.turns
+        ]
+        calls = [row for row in rows if row[0].startswith("call") and row[1] == who]
+        assert [row[4] for row in calls] == [typed(call) for call in each.calls]
+        for node, row in enumerate(calls):
+            edges = [f"{u + 1}" for u, _ in sorted(each.graph.in_edges(node))]
+            assert sorted(re.findall(r"\d+", row[3]), key=int) == edges
+            assert row[2].strip("[]") == task.graph.nodes[node]["skill"]
+
+
+def test_variants_of_a_seed_are_the_same_again(file: Path) -> None:
+    first, again, other = (run("variants", 0, "-n", 2, "--file", file, "--seed", s).out for s in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_variants_that_keep_the_tools(file: Path, tasks: list[Task]) -> None:
+    for index in (0, 3, 6):
+        out = run("variants", index, "-n", 2, "--keep-tools", "--file", file).out
+        assert out.count(f"0 of {len(tasks[index].calls)}") == 2
+
+
+def test_other_tools_are_told(file: Path, tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> None:
+    task = next(t for t in tasks if t.kind == "base")
+    renamed = Call("get_weather", {}, task.calls[0].spoken)
+    turn = msgspec.structs.replace(task.turns[0], calls=(renamed, *task.turns[0].calls[1:]))
+    other = msgspec.structs.replace(task, id="other-1", turns=(turn, *task.turns[1:]))
+    other.__dict__["graph"] = task.graph.copy()
+    other.graph.nodes[0]["tool"] = "get_weather"
+    monkeypatch.setattr(Synthesizer, "variant", lambda self, task: other)
+    out = run("variants", task.id, "-n", 1, "--file", file).out
+    assert f"1 of {len(task.calls)}" in out
+    lines = out.splitlines()
+    at = next(n for n, line in enumerate(lines) if "get_weather" in line)
+    assert task.calls[0].tool in lines[at - 1]
+    assert (lines[at - 1].split()[0], lines[at].split()[0]) == ("seed", "1")
+
+
+def test_variants_write_figures_and_a_picture(file: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    out = run("variants", 1, "-n", 13, "--file", file, "--png", tmp_path / "v.png", "--json", tmp_path / "v.json").out
+    assert "it shows 11 of 13 variants" in " ".join(out.split())
+    assert (tmp_path / "v.png").read_bytes().startswith(b"\x89PNG\r\n")
+    figures = msgspec.json.decode((tmp_path / "v.json").read_bytes())
+    assert (figures.pop("wanted"), figures.pop("made")) == (13, 13)
+    assert figures.pop("variants_per_s") > 0
+    assert all(name.startswith("rejected_") and count > 0 for name, count in figures.items())
+
+
+@pytest.mark.parametrize("there", [0, 2])
+def test_fewer_variants_than_wanted_are_a_sentence_and_code_1(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: int
+) -> None:
+    really = Synthesizer.variant
+
+    def few(self: Synthesizer, task: Task) -> Task:
+        if self.made == there:
+            self.rejected["duplicate"] += 80
+            raise SynthesisError("there are no more.", reason="duplicate")
+        return really(self, task)
+
+    monkeypatch.setattr(Synthesizer, "variant", few)
+    found = call("variants", 0, "-n", 4, "--file", file, "--json", tmp_path / "v.json")
+    assert (found.code, found.err) == (1, f"Only {there} of 4 variants were found: there are no more.\n")
+    assert f"and {there} variants" in found.out
+    figures = msgspec.json.decode((tmp_path / "v.json").read_bytes())
+    assert (figures["wanted"], figures["made"]) == (4, there)
+    assert figures["rejected_duplicate"] >= 80
 
 
 # ---------------------------------------------------------------------- play
@@ -352,21 +455,42 @@ def test_make_frozen_writes_both_sets(tasks: list[Task], tmp_path: Path, monkeyp
 # ---------------------------------------------------------------------- bench
 
 
-def test_bench_throughput_prints_and_writes_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rods_env.benchmarks import throughput
+FINE = {
+    "valid_share": 1.0, "isomorphic_share": 1.0, "distinct_share": 1.0, "seeds_with_20_share": 0.9975,
+    "token_jaccard_median": 0.35, "variants_per_s": 123456.7,
+}  # fmt: skip
 
+
+@pytest.mark.parametrize("name", ["throughput", "variants", "curriculum"])
+def test_bench_prints_and_writes_the_figures(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module(f"rods_env.benchmarks.{name}")
     asked = []
 
     def measured(*, seed: int, quick: bool, progress: Any) -> dict[str, float]:
         asked.append((seed, quick))
         progress("steps")
-        return {"step_per_s": 123456.7, "snapshot_us": 0.25}
+        return FINE
 
-    monkeypatch.setattr(throughput, "run", measured)
-    out = run("bench", "throughput", "--quick", "--seed", 4, "--json", tmp_path / "t.json").out
+    monkeypatch.setattr(module, "run", measured)
+    out = run("bench", name, "--quick", "--seed", 4, "--json", tmp_path / "t.json").out
     assert asked == [(4, True)]
-    assert re.search(r"step_per_s +123,457", out)
-    assert msgspec.json.decode((tmp_path / "t.json").read_bytes()) == {"step_per_s": 123456.7, "snapshot_us": 0.25}
+    assert re.search(r"variants_per_s +123,457", out)
+    assert name.capitalize() in out
+    assert msgspec.json.decode((tmp_path / "t.json").read_bytes()) == FINE
+
+
+def test_bench_variants_fails_if_one_variant_is_not_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rods_env.benchmarks import variants
+
+    broken = {**FINE, "valid_share": 0.9999, "distinct_share": 0.9998}
+    monkeypatch.setattr(variants, "run", lambda **_: broken)
+    found = call("bench", "variants", "--json", tmp_path / "t.json")
+    assert found.code == 1
+    assert found.err.splitlines() == [
+        "valid_share must be 1; it is 0.999900.", "distinct_share must be 1; it is 0.999800.",
+    ]  # fmt: skip
+    assert "valid_share" in found.out
+    assert msgspec.json.decode((tmp_path / "t.json").read_bytes()) == broken
 
 
 # ---------------------------------------------------------------------- wrong use, and ends
@@ -385,6 +509,11 @@ WRONG: list[tuple[list[str], str]] = [
     (["show", "nobody", "--file", "FILE"], "no task 'nobody'"),
     (["show", "0", "--file", "FILE", "--png", "DIR/none/x.png"], "there is no folder"),
     (["show", "0", "--file", "FILE", "--png", "DIR"], "it is a folder"),
+    (["variants"], "TASK"),
+    (["variants", "nobody", "--file", "FILE"], "no task 'nobody'"),
+    (["variants", "0", "-n", "0", "--file", "FILE"], "-n"),
+    (["variants", "0", "--file", "FILE", "--png", "DIR/none/x.png"], "there is no folder"),
+    (["variants", "0", "--file", "FILE", "--json", "DIR"], "it is a folder"),
     (["play", "nobody", "--file", "FILE"], "no task 'nobody'"),
     (["play", "--file", "FILE", "--seed", "-1"], "--seed"),
     (["eval", "--agent", "genius"], "unknown agent 'genius': expected one of oracle"),
@@ -403,6 +532,8 @@ WRONG: list[tuple[list[str], str]] = [
     (["make-tasks", "DIR/none/x.jsonl"], "there is no folder"),
     (["bench", "nothing"], "No such command"),
     (["bench", "throughput", "--json", "DIR/none/x.json"], "there is no folder"),
+    (["bench", "variants", "--json", "DIR/none/x.json"], "there is no folder"),
+    (["bench", "curriculum", "--json", "DIR"], "it is a folder"),
 ]
 
 
@@ -421,9 +552,11 @@ def test_wrong_use_is_one_sentence_and_code_2(args: list[str], says: str, file: 
 
 def test_help_names_every_subcommand_and_what_is_shared() -> None:
     out = run("--help", columns=80).out
-    for name in ("list", "show", "play", "eval", "validate", "make-tasks", "bench"):
+    groups = {"bench": ("throughput", "variants", "curriculum"), "curriculum": ("demo",)}
+    for name in ("list", "show", "variants", "play", "eval", "validate", "make-tasks", *groups):
         assert re.search(rf"\b{name} +[A-Z]", out)
-        assert "--quiet" in run(*(["bench", "throughput"] if name == "bench" else [name]), "--help").out
+        for command in groups.get(name, ("",)):
+            assert "--quiet" in run(*filter(None, (name, command)), "--help").out
 
 
 def test_ctrl_c_is_a_short_line_and_code_130(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from rods_env.curricula.groups import Groups, Ticket
 from rods_env.curricula.offline import OfflinePool, OneShotFrontier
 from rods_env.curricula.open_groups import Origin
 from rods_env.curricula.replay import PrioritizedReplay
+from rods_env.curricula.server import CurriculumClient, CurriculumServer
 from rods_env.curricula.synthetic import Fresh, RandomSynthesis
 
 CURRICULA: dict[str, type[Curriculum]] = {
@@ -23,6 +24,6 @@ CURRICULA: dict[str, type[Curriculum]] = {
 }
 
 __all__ = [
-    "CURRICULA", "Curriculum", "DynamicSampling", "FixedCurriculum", "Fresh", "Frontier", "Groups", "OfflinePool",
-    "OneShotFrontier", "Origin", "PrioritizedReplay", "RandomSynthesis", "Ticket",
+    "CURRICULA", "Curriculum", "CurriculumClient", "CurriculumServer", "DynamicSampling", "FixedCurriculum", "Fresh",
+    "Frontier", "Groups", "OfflinePool", "OneShotFrontier", "Origin", "PrioritizedReplay", "RandomSynthesis", "Ticket",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ from rods_env.curricula.archive import tasks_from_data, tasks_to_data
 from rods_env.curricula.checks import check_whole
 from rods_env.curricula.open_groups import OpenGroups, Origin
 from rods_env.curricula.pool import Member, Pool
-from rods_env.curricula.statistics import Detector, Group, Played, Statistics, group_of
+from rods_env.curricula.statistics import Detector, Statistics, group_of
 from rods_env.errors import RodsError, SynthesisError
 from rods_env.tasks.task import Task, write_atomically
 
@@ -74,7 +74,7 @@ class Curriculum(ABC):
         self.config: dict[str, Any] = {"seed": seed, "window": window, "capacity": capacity, **numbers}
         self.seeds = list(tasks)
         self.draw = Draw(np.random.default_rng(seed))
-        self.pool = Pool(tasks, capacity)
+        self.pool = Pool(tasks, self.draw, capacity)
         self.detector = Detector()
         self.statistics = Statistics(window, len(tasks))
         self.rejected: Counter[str] = Counter()
@@ -113,14 +113,14 @@ class Curriculum(ABC):
         judged = seen if self.detector.reward == "progress" else self.detector.judge(returns)
         mean, _, agrees = seen
         if member is None:
-            self.statistics.add(Played(-1, mean, agrees, believed, len(task.calls), len(task.turns), True))
+            self.statistics.add(-1, mean, agrees, believed, len(task.calls), len(task.turns), True)
         else:  # a variant has as many calls and turns as its seed
             first = task is not member.task or (member.generation > 0 and not member.visits)
-            self.statistics.add(Played(member.index, mean, agrees, believed, member.calls, member.turns, first))
+            self.statistics.add(member.index, mean, agrees, believed, member.calls, member.turns, first)
             self.detector.see(member, judged)
             member.visited = self.pool.epoch
-        self._learn(member, judged)
-        return self._worth_training(seen)
+        self._learn(member)
+        return self._worth_training(agrees)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything from which the run goes on, as plain JSON data."""
@@ -208,7 +208,7 @@ class Curriculum(ABC):
             RodsError: for any other task.
         """
         if self._open.plays(task_id):
-            return self._open.latest(task_id).origin
+            return self._open.origin(task_id)
         member = self.pool.members.get(task_id)
         if member is None:
             raise RodsError(f"expected the id of a task that is open or in the pool; got {task_id!r}.")
@@ -220,11 +220,11 @@ class Curriculum(ABC):
     def _choose(self) -> tuple[Task, Member | None]:
         """The task of a new group; and the member that it is, or the seed that it is a fresh variant of."""
 
-    def _learn(self, member: Member | None, judged: Group) -> None:  # noqa: B027 - some learn nothing further
+    def _learn(self, member: Member | None) -> None:  # noqa: B027 - some learn nothing further
         """Called for every observed group, after its estimates. The member may have left the pool meanwhile."""
 
-    def _worth_training(self, seen: Group) -> bool:
-        """Whether the group is worth training on."""
+    def _worth_training(self, agrees: bool) -> bool:
+        """Whether a group is worth training on, whose returns agree or not."""
         return True
 
     def _own_state(self) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rods_env.curricula.base import Curriculum
 from rods_env.curricula.pool import Member
-from rods_env.curricula.statistics import Group
 from rods_env.tasks.task import Task
 
 
@@ -20,7 +19,7 @@ class FixedCurriculum(Curriculum):
         if pool.order.done:
             pool.order.restart()
             pool.epoch += 1
-        member = pool.order.next(self.draw)
+        member = pool.order.next()
         return member.task, member
 
 
@@ -31,8 +30,8 @@ class DynamicSampling(FixedCurriculum):
     are 0 or 1; here a group agrees if all of its returns are equal, whatever they are.
     """
 
-    def _worth_training(self, seen: Group) -> bool:
-        return not seen.agrees
+    def _worth_training(self, agrees: bool) -> bool:
+        return not agrees
 
     def _own_metrics(self) -> dict[str, float]:
         return {"filtered_total": self.statistics.zero_variance}

@@ -12,7 +12,7 @@ from rods_env.curricula.checks import check_above_zero, check_choice, check_flag
 from rods_env.curricula.live import LivePool
 from rods_env.curricula.pool import Member
 from rods_env.curricula.selection import RULES, Selection, apportioned, stratify
-from rods_env.curricula.statistics import Detector, Group, phi
+from rods_env.curricula.statistics import Detector, phi
 from rods_env.curricula.stream import SeedDraws
 from rods_env.errors import RodsError
 from rods_env.tasks.task import KINDS, Task
@@ -140,18 +140,18 @@ class Frontier(LivePool):
     def _choose(self) -> tuple[Task, Member | None]:
         return super()._choose() if self._seeds is None else self._fresh(self._seeds)
 
-    def _learn(self, member: Member | None, judged: Group) -> None:
+    def _learn(self, member: Member | None) -> None:
         if self._seeds is not None:
             if member is not None:
                 self._seeds.weigh(member)
             return
         if member is not None and member.generation:
             if self.retire and member.task.id in self.pool.made:
-                self._perhaps_retire(member, judged)
-        elif member is not None and self.rest_mastered and judged.mean > self.retire_mastered and member.place >= 0:
+                self._perhaps_retire(member)
+        elif member is not None and self.rest_mastered and member.mean > self.retire_mastered and member.place >= 0:
             self.pool.order.remove(member)
             self._resting[member.task.id] = self.pool.epoch + self.rest_epochs + 1
-        super()._learn(member, judged)
+        super()._learn(member)
 
     def _own_state(self) -> Any:
         stream = None if self._seeds is None else self._seeds.state_dict()
@@ -181,11 +181,11 @@ class Frontier(LivePool):
 
     # ------------------------------------------------------------------ mode "pool"
 
-    def _perhaps_retire(self, member: Member, judged: Group) -> None:
+    def _perhaps_retire(self, member: Member) -> None:
         reason = ""
-        if judged.mean < self.hard:
+        if member.mean < self.hard:
             reason = "first" if member.visits == 1 else "hard"
-        elif judged.mean > self.retire_mastered:
+        elif member.mean > self.retire_mastered:
             reason = "mastered"
         elif member.agreed >= 2 and self.detector.signal == "variance":
             reason = "settled"

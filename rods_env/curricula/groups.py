@@ -69,10 +69,21 @@ class Groups:
         self._free: list[tuple[int, int]] = []  # (group, member) to hand out, a heap: what is given back comes first
         self._flying: dict[int, tuple[int, int]] = {}  # ticket number to (group, member)
         self._tickets = 0
+        self._stale = 0  # tickets below this one were taken before a state was loaded
+        self._pid = os.getpid()
         self._begun = 0
 
     def take(self) -> Ticket:
-        """The next episode: of the oldest group that lacks one, else the first of a new group."""
+        """The next episode: of the oldest group that lacks one, else the first of a new group.
+
+        Raises:
+            RodsError: in a process forked from the one that made these groups.
+        """
+        if os.getpid() != self._pid:
+            raise RodsError(
+                f"these groups were made in process {self._pid} and this is a forked copy of them. Processes share "
+                "groups by rods_env.curricula.server: CurriculumServer(groups).client()."
+            )
         with self._lock:
             if not self._free:
                 self._begin([None] * self.group_size)
@@ -112,10 +123,14 @@ class Groups:
     def give_back(self, ticket_number: int) -> None:
         """Says that an episode was abandoned; it is handed out again.
 
+        A ticket taken before a state was loaded changes nothing: the state says what is handed out again.
+
         Raises:
             RodsError: for a ticket that is not in flight.
         """
         with self._lock:
+            if isinstance(ticket_number, int) and 0 <= ticket_number < self._stale:
+                return
             heapq.heappush(self._free, self._place(ticket_number))
             del self._flying[ticket_number]
 
@@ -159,7 +174,8 @@ class Groups:
                     self._begin(list(returns))
                     if self._groups[number].task.id != task_id:
                         raise RodsError(f"these groups are of another curriculum: group {number} plays {task_id!r}.")
-                self._begun, self._tickets = state["begun"], state["tickets"]
+                self._begun = state["begun"]
+                self._tickets = self._stale = max(self._tickets, state["tickets"])  # a number is never used twice
             except (KeyError, TypeError, ValueError) as error:
                 raise RodsError(f"this is no state of groups: {error!r}.") from error
 

@@ -9,7 +9,6 @@ from typing import Any
 from rods_env.curricula.base import Curriculum, VariantMaker
 from rods_env.curricula.checks import check_share, check_whole
 from rods_env.curricula.pool import Member
-from rods_env.curricula.statistics import Group
 from rods_env.tasks.task import Task
 
 
@@ -71,10 +70,10 @@ class LivePool(Curriculum):
             self._tidy()
             self._inject()
             pool.order.restart()
-        member = pool.order.next(self.draw)
+        member = pool.order.next()
         return member.task, member
 
-    def _learn(self, member: Member | None, judged: Group) -> None:
+    def _learn(self, member: Member | None) -> None:
         if member is not None:
             self._step[member.task.id] = None
         self._step_groups += 1
@@ -99,7 +98,7 @@ class LivePool(Curriculum):
     def _inject(self) -> None:
         """Lets the oldest in the queue join, and others leave where there is no room for them."""
         pool = self.pool
-        joining = min(int(self.inject_share * len(pool.order)), len(pool.queue), pool.capacity)
+        joining = min(int(self.inject_share * len(pool.order.members)), len(pool.queue), pool.capacity)
         too_many = len(pool.made) + joining - pool.capacity
         if too_many > 0:
             for member in self._leaving(too_many):

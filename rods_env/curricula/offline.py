@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from rods_env.curricula.base import Curriculum, VariantMaker
 from rods_env.curricula.checks import check_whole
 from rods_env.curricula.pool import Epochs, Member, Pool
 from rods_env.errors import RodsError
-from rods_env.tasks.task import Task, load_tasks, save_tasks
+from rods_env.tasks.task import Task, read_lines, save_tasks
 
 _TRIES = 64  # parents without a variant, one after the other, after which a pool is complete as it is
 
@@ -52,7 +52,7 @@ class OneShotFrontier(Curriculum):
             if pool.epoch == 1:
                 self._make()
             pool.order.restart()
-        member = pool.order.next(self.draw)
+        member = pool.order.next()
         return member.task, member
 
     def _make(self) -> None:
@@ -111,7 +111,7 @@ class OfflinePool(Curriculum):
 
     def _begin(self) -> None:
         """Empties the pool and sets the stream of parents to where the making begins."""
-        self.pool = Pool(self.seeds, self.n, seeds_play=False)
+        self.pool = Pool(self.seeds, self.draw, self.n, seeds_play=False)
         self._parents = Draw(np.random.default_rng([self.config["seed"], 1]))
         self._complete = False
 
@@ -120,12 +120,12 @@ class OfflinePool(Curriculum):
         made = None if self._complete else self._make()
         if made is not None:
             return made.task, made
-        if not len(pool.order):  # the seeds have no variants at all
-            pool.order = Epochs(pool.seeds)
+        if not pool.order.members:  # the seeds have no variants at all
+            pool.order = Epochs(pool.seeds, self.draw)
         if pool.order.done:
             pool.order.restart()
             pool.epoch += 1
-        member = pool.order.next(self.draw)
+        member = pool.order.next()
         return member.task, member
 
     def _make(self) -> Member | None:
@@ -149,7 +149,7 @@ class OfflinePool(Curriculum):
         self.pool.order.restart()
 
     def _read(self, path: Path) -> None:
-        found = shared_tables(load_tasks(path))
+        found = shared_tables(_tasks_of(path))
         if len(found) != self.n:
             raise RodsError(f"{path}: expected {self.n} tasks, got {len(found)}. Give n={len(found)}, or another path.")
         for task in found:
@@ -182,3 +182,11 @@ class OfflinePool(Curriculum):
 
     def _load_own_state(self, state: Any) -> None:
         self._start, self._complete = state["synthesizer_start"], state["complete"]
+
+
+def _tasks_of(path: Path) -> Iterator[Task]:
+    """The tasks of a file, one at a time: each has a world of its own, and all at once would fill the memory."""
+    for number, found in read_lines(path):
+        if isinstance(found, RodsError):
+            raise RodsError(f"{path}, line {number}: {found}")
+        yield found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from rods_env.curricula.pool import Member, Pool
@@ -24,79 +25,58 @@ class Origin(NamedTuple):
     on_frontier: bool
 
 
-class OpenGroup(NamedTuple):
-    """A group that was handed out and not observed yet.
-
-    Attributes:
-        number: counted over the run.
-        task: what it plays.
-        member: the task itself, or the seed that it is a fresh variant of; None for a task of a new shape. The group
-            goes into its estimates, also if it left the pool meanwhile.
-        believed: whether the member was on the frontier when the group was handed out.
-    """
-
-    number: int
-    task: Task
-    member: Member | None
-    believed: bool
-
-    @property
-    def origin(self) -> Origin:
-        """Where the task comes from."""
-        member = self.member
-        if member is None:
-            return Origin(1, None, False)
-        if self.task is member.task:
-            return Origin(member.generation, self.task.parent, self.believed)
-        return Origin(member.generation + 1, member.task.id, self.believed)
+# The number of a group, counted over the run; what it plays; the member that this is, or the seed that it is a fresh
+# variant of, or None for a task of a new shape; and whether that was on the frontier when the group was handed out.
+OpenGroup = tuple[int, Task, Member | None, bool]
 
 
 class OpenGroups:
-    """Open groups by number and by task, in the order in which they were handed out; also several of one task.
+    """The open groups of each task, oldest first.
 
     Attributes:
         begun: how many groups were handed out so far.
-        again: the numbers of those that a loaded state asks to hand out again.
+        again: those that a loaded state asks to hand out again.
     """
 
     def __init__(self) -> None:
         self.begun = 0
-        self.again: deque[int] = deque()
-        self._groups: dict[int, OpenGroup] = {}
-        self._numbers: dict[str, list[int]] = {}  # of the open groups of a task, oldest first
+        self.again: deque[OpenGroup] = deque()
+        self._groups: dict[str, list[OpenGroup]] = {}
 
     def __len__(self) -> int:
-        return len(self._groups)
+        return sum(map(len, self._groups.values()))
 
     def plays(self, task_id: str) -> bool:
         """Whether a group of this task is open."""
-        return task_id in self._numbers
+        return task_id in self._groups
 
-    def latest(self, task_id: str) -> OpenGroup:
-        """The latest open group of a task of which one is open."""
-        return self._groups[self._numbers[task_id][-1]]
+    def origin(self, task_id: str) -> Origin:
+        """Where a task comes from of which a group is open; of several groups the latest tells."""
+        _, task, member, believed = self._groups[task_id][-1]
+        if member is None:
+            return Origin(1, None, False)
+        if task is member.task:
+            return Origin(member.generation, task.parent, believed)
+        return Origin(member.generation + 1, member.task.id, believed)
 
     def tasks(self) -> list[Task]:
         """What open groups play, and what their members are."""
-        members = [group.member.task for group in self._groups.values() if group.member is not None]
-        return [group.task for group in self._groups.values()] + members
+        groups = self._in_order()
+        return [task for _, task, _, _ in groups] + [member.task for _, _, member, _ in groups if member is not None]
 
     def begin(self, task: Task, member: Member | None) -> None:
         """Opens a new group."""
-        number = self.begun
-        self.begun = number + 1
-        self._add(OpenGroup(number, task, member, member is not None and member.on_frontier))
-
-    def _add(self, group: OpenGroup) -> None:
-        self._groups[group.number] = group
-        self._numbers.setdefault(group.task.id, []).append(group.number)
+        group = self.begun, task, member, member is not None and member.on_frontier
+        self._groups.setdefault(task.id, []).append(group)
+        self.begun += 1
 
     def next_again(self) -> Task | None:
         """What the next group to hand out again plays, if there is one."""
         while self.again:
-            group = self._groups.get(self.again.popleft())
-            if group is not None:  # it may have been observed meanwhile
-                return group.task
+            group = self.again.popleft()
+            task = group[1]
+            if group in self._groups.get(task.id, ()):  # it may have been observed meanwhile
+                return task
         return None
 
     def close(self, task_id: str) -> OpenGroup:
@@ -105,17 +85,16 @@ class OpenGroups:
         Raises:
             RodsError: if there is none.
         """
-        numbers = self._numbers.get(task_id)
-        if numbers is None:
-            some = ", ".join(list(self._numbers)[:3]) or "none"
+        groups = self._groups.get(task_id)
+        if groups is None:
+            some = ", ".join(list(self._groups)[:3]) or "none"
             raise RodsError(
                 f"expected the id of a task that next_group() handed out and that was not observed yet "
                 f"({len(self)} open: {some}); got {task_id!r}."
             )
-        number = numbers.pop(0)
-        if not numbers:
-            del self._numbers[task_id]
-        return self._groups.pop(number)
+        if len(groups) == 1:
+            del self._groups[task_id]
+        return groups.pop(0)
 
     def state_dict(self) -> dict[str, Any]:
         """The open groups as plain JSON data, with tasks by id."""
@@ -123,7 +102,7 @@ class OpenGroups:
             "begun": self.begun,
             "groups": [
                 [number, task.id, member and [member.task.id, member.index, member.generation], believed]
-                for number, task, member, believed in self._groups.values()
+                for number, task, member, believed in self._in_order()
             ],
         }
 
@@ -135,12 +114,17 @@ class OpenGroups:
             tasks: all tasks by id.
             pool: whose members they are; it is loaded already.
         """
-        self._groups, self._numbers = {}, {}
+        self._groups = {}
         for number, task_id, member, believed in state["groups"]:
             found = None
             if member is not None:
                 key, index, generation = member
                 found = pool.members.get(key) or pool.made_member(tasks[key], index, generation)
-            self._add(OpenGroup(number, tasks[task_id], found, believed))
-        self.again = deque(self._groups)
+            group = number, tasks[task_id], found, believed
+            self._groups.setdefault(task_id, []).append(group)
+        self.again = deque(self._in_order())
         self.begun = state["begun"]
+
+    def _in_order(self) -> list[OpenGroup]:
+        """As they were handed out."""
+        return sorted((group for groups in self._groups.values() for group in groups), key=itemgetter(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rods_env.apis.draw import Draw
@@ -27,12 +27,12 @@ class Member:
         agreed: how many of the latest groups in a row had no variance.
         visited: the epoch of the latest observed group; before the first one, the epoch before the member came.
         selected: the epoch in which it was last chosen as a parent; −1 if never.
-        place: where it stands in the order of the epoch; −1 if it does not.
+        place, turn: of `Epochs`: where it stands among the members, −1 if it does not; and when it came last.
     """
 
     __slots__ = (
         "agreed", "calls", "generation", "hits", "index", "mean", "means", "on_frontier", "place", "seat", "selected",
-        "stratum", "task", "turns", "variances", "visited", "visits", "weight",
+        "stratum", "task", "turn", "turns", "variances", "visited", "visits", "weight",
     )  # fmt: skip
     _STATE: ClassVar[dict[str, Any]] = {
         "visits": 0, "weight": 0.0, "means": 0.0, "variances": 0.0, "hits": 0.0, "mean": 0.0, "on_frontier": False,
@@ -48,6 +48,7 @@ class Member:
         self.stratum: int = 0 if parent is None else parent.stratum
         self.seat: int = 0 if parent is None else parent.seat
         self.place = -1
+        self.turn = -1
         self.visits = 0
         self.weight = self.means = self.variances = self.hits = self.mean = 0.0
         self.on_frontier = False
@@ -66,67 +67,87 @@ class Member:
 
 
 class Epochs:
-    """An order in which every member comes once per epoch, shuffled anew in each. All operations take constant time.
+    """An order in which every member comes once per epoch, each epoch shuffled anew.
 
-    The members before `cursor` were handed out in this epoch. The next one is drawn among the others and swapped to the
-    cursor (an incremental Fisher-Yates shuffle), so beginning an epoch costs nothing.
+    All operations take constant time but `restart`, which shuffles: 0.05 s for 100,000 members, once in as many groups.
+
+    Args:
+        members: those of the first epoch.
+        draw: for shuffles.
+
+    Attributes:
+        members: all that take part, in no particular order.
+        turn: the number of this epoch's shuffle. A member with this number in `turn` does not come (again) in it.
     """
 
-    def __init__(self, members: Iterable[Member] = ()) -> None:
+    def __init__(self, members: Iterable[Member], draw: Draw) -> None:
         self.members: list[Member] = []
-        self.cursor = 0
+        self.turn = 0
+        self._draw = draw
+        self._shuffled: list[Member] = []  # what comes last stands first
+        self._left = 0  # how many of these are still to come
         for member in members:
             self.add(member)
-        self.cursor = 0
-
-    def __len__(self) -> int:
-        return len(self.members)
+        self.restart()
 
     @property
     def done(self) -> bool:
-        """Whether every member was handed out in this epoch."""
-        return self.cursor >= len(self.members)
+        """Whether no member is to come in this epoch any more."""
+        return not self._left
 
-    def next(self, draw: Draw) -> Member:
+    def left(self) -> list[Member]:
+        """Those still to come in this epoch, the next one last."""
+        return [member for member in self._shuffled if member.turn != self.turn]
+
+    def next(self) -> Member:
         """The next member of this epoch, which must not be done."""
-        members, cursor = self.members, self.cursor
-        at = cursor + draw.index(len(members) - cursor)
-        member, other = members[at], members[cursor]
-        members[cursor], members[at] = member, other
-        member.place, other.place = cursor, at
-        self.cursor = cursor + 1
+        turn = self.turn
+        while (member := self._shuffled.pop()).turn == turn:
+            pass
+        member.turn = turn
+        self._left -= 1
         return member
 
     def touch(self, member: Member) -> None:
-        """Counts a member that was chosen in another way as handed out in this epoch."""
-        if member.place >= self.cursor:
-            self._swap(member.place, self.cursor)
-            self.cursor += 1
+        """Lets a member not come in this epoch any more: it was chosen in another way, or leaves."""
+        if member.turn != self.turn:
+            member.turn = self.turn
+            self._left -= 1
 
     def restart(self) -> None:
         """Begins the next epoch."""
-        self.cursor = 0
+        self.turn += 1
+        self._shuffled = [self.members[k] for k in self._draw.rng.permutation(len(self.members)).tolist()]
+        self._left = len(self._shuffled)
 
     def add(self, member: Member) -> None:
         """Adds a member, which comes from the next epoch on."""
-        member.place = len(self.members)
+        member.place, member.turn = len(self.members), self.turn
         self.members.append(member)
-        self._swap(member.place, self.cursor)
-        self.cursor += 1
 
     def remove(self, member: Member) -> None:
-        """Takes a member out, whether it was handed out in this epoch or not."""
-        if member.place < self.cursor:
-            self.cursor -= 1
-            self._swap(member.place, self.cursor)
-        self._swap(member.place, len(self.members) - 1)
-        self.members.pop().place = -1
+        """Takes a member out."""
+        self.touch(member)
+        last = self.members.pop()
+        if last is not member:
+            self.members[member.place] = last
+            last.place = member.place
+        member.place = -1
 
-    def _swap(self, a: int, b: int) -> None:
-        members = self.members
-        first, second = members[a], members[b]
-        members[a], members[b] = second, first
-        first.place, second.place = b, a
+    def state_dict(self) -> dict[str, Any]:
+        """The order as plain JSON data, with members by id, and those to come by place."""
+        members = [member.task.id for member in self.members]
+        return {"members": members, "left": [member.place for member in self.left()]}
+
+    def load_state_dict(self, state: dict[str, Any], members: Mapping[str, Member]) -> None:
+        """Goes on from where `state_dict` was taken; `members` by id."""
+        self.members = [members[key] for key in state["members"]]
+        for place, member in enumerate(self.members):
+            member.place, member.turn = place, self.turn
+        self._shuffled = [self.members[place] for place in state["left"]]
+        self._left = len(self._shuffled)
+        for member in self._shuffled:
+            member.turn = -1
 
 
 class Pool:
@@ -134,18 +155,19 @@ class Pool:
 
     Args:
         tasks: the seeds.
+        draw: for shuffles.
         capacity: how many made tasks may live, and how many may wait.
         seeds_play: whether seeds are handed out, or made tasks only.
     """
 
-    def __init__(self, tasks: Sequence[Task], capacity: int = 0, *, seeds_play: bool = True) -> None:
+    def __init__(self, tasks: Sequence[Task], draw: Draw, capacity: int = 0, *, seeds_play: bool = True) -> None:
         self.capacity = capacity
         self.seeds_play = seeds_play
         self.seeds = [Member(task, index) for index, task in enumerate(tasks)]
         self.members: dict[str, Member] = {member.task.id: member for member in self.seeds}
         self.made: dict[str, Member] = {}
         self.queue: OrderedDict[str, Member] = OrderedDict()
-        self.order = Epochs(self.seeds if seeds_play else ())
+        self.order = Epochs(self.seeds if seeds_play else (), draw)
         self.epoch = 0
         self.injected = 0
         self.dropped = 0  # pushed out of the full queue
@@ -191,8 +213,7 @@ class Pool:
             "injected": self.injected,
             "dropped": self.dropped,
             "retired": dict(self.retired),
-            "order": [member.task.id for member in self.order.members],
-            "cursor": self.order.cursor,
+            "order": self.order.state_dict(),
             "made": [_lineage(member) for member in self.made.values()],
             "queue": [_lineage(member) for member in self.queue.values()],
             "members": {
@@ -211,8 +232,7 @@ class Pool:
         for key, member in self.members.items():
             member.load_state_dict(state["members"].get(key, ()))
             member.place = -1
-        self.order = Epochs(self.members[key] for key in state["order"])
-        self.order.cursor = state["cursor"]
+        self.order.load_state_dict(state["order"], self.members)
 
     def made_member(self, task: Task, index: int, generation: int) -> Member:
         """A made task whose root is the seed at `index`; it does not join the pool by that."""
@@ -235,11 +255,8 @@ class SumTree:
     """
 
     def __init__(self, size: int) -> None:
-        leaves = 1
-        while leaves < size:
-            leaves *= 4
-        self._first = (leaves - 1) // 3  # where the leaves begin; the root is at 0
-        self._sums = array("d", bytes(8 * (self._first + leaves)))  # the floats of a list would lie all over the memory
+        self._first = (size + 1) // 3  # so many inner nodes, the root at 0; then come the leaves
+        self._sums = array("d", bytes(8 * (self._first + size + 3)))  # a list's floats would lie all over the memory
         self.total = 0.0
 
     def weights(self, size: int) -> list[float]:

@@ -10,7 +10,7 @@ from rods_env.curricula.base import Curriculum, VariantMaker
 from rods_env.curricula.checks import check_above_zero, check_choice, check_share
 from rods_env.curricula.pool import Member
 from rods_env.curricula.ranking import Ranking
-from rods_env.curricula.statistics import Group, phi
+from rods_env.curricula.statistics import phi
 from rods_env.tasks.task import Task
 
 
@@ -58,7 +58,7 @@ class PrioritizedReplay(Curriculum):
     def _next(self) -> Member:
         pool, draw = self.pool, self.draw
         if not pool.order.done:
-            return pool.order.next(draw)
+            return pool.order.next()
         if draw.chance(self.rho):
             return pool.seeds[self._stale()]
         if len(self._ranking):
@@ -74,7 +74,7 @@ class PrioritizedReplay(Curriculum):
             if draw.unit() * greatest < now - self._last[index]:
                 return index
 
-    def _learn(self, member: Member | None, judged: Group) -> None:
+    def _learn(self, member: Member | None) -> None:
         if member is not None:
             detector = self.detector
             score = detector.variance(member) if self.score == "variance" else phi(detector.mean(member))

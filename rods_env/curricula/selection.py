@@ -76,12 +76,14 @@ class Selection:
         left: dict[int, list[Member]] = {}
         for member in draw.shuffled(candidates):
             left.setdefault(member.stratum, []).append(member)
-        while left:
-            strata = list(left)
-            stratum = strata[_drawn([self._sizes[stratum] for stratum in strata], draw.unit())]
-            yield left[stratum].pop()
-            if not left[stratum]:
-                del left[stratum]
+        strata = list(left)
+        sizes = [self._sizes[stratum] for stratum in strata]
+        while strata:
+            place = _drawn(sizes, draw.unit())
+            members = left[strata[place]]
+            yield members.pop()
+            if not members:
+                del strata[place], sizes[place]
 
 
 def _drawn(weights: Sequence[float], unit: float) -> int:

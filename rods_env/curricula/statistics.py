@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Sequence
 from itertools import compress, islice
-from operator import add, mul
+from math import dist
+from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rods_env.errors import RodsError
@@ -13,25 +14,18 @@ from rods_env.errors import RodsError
 if TYPE_CHECKING:
     from rods_env.curricula.pool import Member
 
+Group = tuple[float, float, bool]  # see `group_of`
+Played = tuple[int, float, bool, bool, int, int, bool]  # see `Statistics.add`
+
 ROUNDING = 1e-9  # returns are sums of 1/N, so equal ones may differ in the last digits
 
 
-class Group(NamedTuple):
-    """The returns of one group in short.
-
-    Attributes:
-        mean: their mean.
-        variance: their population variance; exactly 0 if they agree.
-        agrees: whether all of them are equal, which leaves nothing to learn from.
-    """
-
-    mean: float
-    variance: float
-    agrees: bool
-
-
 def group_of(returns: Sequence[float]) -> Group:
-    """Mean and population variance of the returns of a group.
+    """The returns of a group in short.
+
+    Returns:
+        Their mean; their population variance, exactly 0 if they agree; and whether they agree, that is, whether all of
+        them are equal, which leaves nothing to learn from.
 
     Raises:
         RodsError: for fewer than two, or one that is no number in [0, 1].
@@ -48,8 +42,8 @@ def group_of(returns: Sequence[float]) -> Group:
         wrong = next(value for value in values if not 0.0 <= value <= 1.0)
         raise RodsError(f"every return must lie in [0, 1]; got {wrong!r}.")
     if high - low <= ROUNDING:
-        return Group(mean, 0.0, True)
-    return Group(mean, max(sum(map(mul, values, values)) / n - mean * mean, 0.0), False)
+        return mean, 0.0, True
+    return mean, dist(values, (mean,) * n) ** 2 / n, False
 
 
 def phi(mean: float) -> float:
@@ -105,21 +99,22 @@ class Detector:
 
     def see(self, member: Member, group: Group) -> None:
         """Takes a judged group into the estimates of its task."""
-        hit = self.hard <= group.mean <= self.mastered if self.signal == "mean" else not group.agrees
+        mean, variance, agrees = group
+        hit = self.hard <= mean <= self.mastered if self.signal == "mean" else not agrees
         self._groups += 1
-        self._variances += group.variance
+        self._variances += variance
         self._hits += hit
         self.mean_variance = self._variances / self._groups
         self.mean_hits = self._hits / self._groups
         kept = self.discount
         member.visits += 1
         member.weight = kept * member.weight + 1.0
-        member.means = kept * member.means + group.mean
-        member.variances = kept * member.variances + group.variance
+        member.means = kept * member.means + mean
+        member.variances = kept * member.variances + variance
         member.hits = kept * member.hits + hit
-        member.mean = group.mean
+        member.mean = mean
         member.on_frontier = hit
-        member.agreed = member.agreed + 1 if group.agrees else 0
+        member.agreed = member.agreed + 1 if agrees else 0
 
     def variance(self, member: Member) -> float:
         """v̂ = (Σ w s² + n0·v̄) / (Σ w + n0): the discounted variance of a task's groups, shrunken."""
@@ -144,27 +139,6 @@ class Detector:
         self.mean_hits = self._hits / max(self._groups, 1)
 
 
-class Played(NamedTuple):
-    """One observed group, as the figures of a run count it.
-
-    Attributes:
-        root: the place of the seed that the task descends from; −1 for a task of a new shape.
-        mean: the mean return, as it came.
-        agrees: whether all returns were equal.
-        believed: whether the curriculum believed the task on the frontier when it handed it out.
-        calls, turns: of the task.
-        first: whether this was the first group of a made task.
-    """
-
-    root: int
-    mean: float
-    agrees: bool
-    believed: bool
-    calls: int
-    turns: int
-    first: bool
-
-
 class Statistics:
     """The figures of a run: over the last groups, and, ending in `_overall`, over all of them.
 
@@ -180,9 +154,21 @@ class Statistics:
         self._totals = _Sums()
         self._roots = bytearray(seeds + 1)  # for each seed whether it or a descendant was played; the last: new shapes
 
-    def add(self, played: Played) -> None:
-        """Takes in one observed group."""
-        self._window.append(played)
+    def add(
+        self, root: int, mean: float, agrees: bool, believed: bool, calls: int, turns: int, first: bool
+    ) -> None:
+        """Takes in one observed group.
+
+        Args:
+            root: the place of the seed that the task descends from; −1 for a task of a new shape.
+            mean: the mean return, as it came.
+            agrees: whether all returns were equal.
+            believed: whether the curriculum believed the task on the frontier when it handed it out.
+            calls: of the task.
+            turns: of the task.
+            first: whether this was the first group of a made task.
+        """
+        self._window.append((root, mean, agrees, believed, calls, turns, first))
         self._uncounted += 1
         if self._uncounted == self._window.maxlen:
             self._count()
@@ -193,8 +179,8 @@ class Statistics:
         self._uncounted = 0
         self._groups += len(new)
         self._totals = _Sums(*map(add, self._totals, _sums(new)))
-        for played in new:
-            self._roots[played.root] = 1
+        for root, *_ in new:
+            self._roots[root] = 1
 
     @property
     def zero_variance(self) -> int:
@@ -206,12 +192,12 @@ class Statistics:
         """All figures; those of no group are 0."""
         self._count()
         window = self._window
-        figures = _figures(len(window), _sums(window), len({played.root for played in window} - {-1}))
+        figures = _figures(len(window), _sums(window), len({root for root, *_ in window} - {-1}))
         overall = _figures(self._groups, self._totals, sum(self._roots[:-1]))
         figures.update({f"{key}_overall": value for key, value in overall.items()})
         bins = [0] * 10
-        for played in window:
-            bins[min(int(phi(played.mean) * 10), 9)] += 1
+        for _, mean, *_ in window:
+            bins[min(int(phi(mean) * 10), 9)] += 1
         figures.update({f"phi_{k:02d}": count / max(len(window), 1) for k, count in enumerate(bins)})
         figures["groups_total"] = self._groups
         return figures
@@ -233,12 +219,13 @@ class Statistics:
         self._roots = bytearray(len(self._roots))
         for root in state["roots"]:
             self._roots[root] = 1
-        self._window = deque((Played(*played) for played in state["window"]), self._window.maxlen)
+        window: list[Played] = [(*played,) for played in state["window"]]  # JSON has no tuples
+        self._window = deque(window, self._window.maxlen)
         self._uncounted = 0
 
 
 class _Sums(NamedTuple):
-    """Sums over groups: how many were all 0, all 1, or equal and in between; of what `Played` tells; first groups."""
+    """Sums over groups: how many were all 0, all 1, or equal and in between; of what `add` takes; first groups."""
 
     zero: float = 0.0
     one: float = 0.0

@@ -66,8 +66,8 @@ class SeedDraws:
 
     def next(self, group: int, draw: Draw) -> Member | None:
         """The seed of the group with this number; None if all seeds rest."""
-        while self._resting and self._resting[0][0] <= group:
-            self._wake(self.pool.seeds[self._resting.popleft()[1]])
+        if self._resting:
+            self._wake(group)
         pool, order = self.pool, self.pool.order
         if order.done:
             if not order.members:
@@ -76,7 +76,7 @@ class SeedDraws:
             pool.epoch += 1
         how = draw.unit()
         if how < self.explore or not pool.epoch:
-            return order.next(draw)
+            return order.next()
         seed = draw.choice(order.members) if how < self.explore + self.uniform else self._by_rule(draw)
         order.touch(seed)
         return seed
@@ -131,9 +131,12 @@ class SeedDraws:
                 return stratum.seeds[stratum.weights.find(draw.unit())]
         return draw.choice(self.pool.order.members)
 
-    def _wake(self, seed: Member) -> None:
-        self.pool.order.add(seed)
-        self.weigh(seed)
+    def _wake(self, group: int) -> None:
+        """Wakes the seeds whose time has come."""
+        while self._resting and self._resting[0][0] <= group:
+            seed = self.pool.seeds[self._resting.popleft()[1]]
+            self.pool.order.add(seed)
+            self.weigh(seed)
 
 
 class _Stratum:

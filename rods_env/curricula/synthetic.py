@@ -75,7 +75,7 @@ class Fresh(Curriculum):
         if pool.order.done:
             pool.order.restart()
             pool.epoch += 1
-        return pool.order.next(self.draw)
+        return pool.order.next()
 
     def _own_state(self) -> Any:
         return None if self._new is None else self._new.number

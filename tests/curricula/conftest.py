@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rods_env.benchmarks.curriculum import Renamer, renamed
+from rods_env.benchmarks.curriculum import RenamingStub, renamed
 from rods_env.curricula import CURRICULA, Curriculum
 from rods_env.errors import SynthesisError
 from rods_env.tasks.task import Task
@@ -31,7 +31,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-class Barren(Renamer):
+class Barren(RenamingStub):
     """A synthesizer that has only so many variants of each task, and none of some."""
 
     def __init__(self, limit: int = 0, fails: Callable[[Task], bool] = lambda _: False) -> None:
@@ -84,14 +84,14 @@ class Kit:
     SETTINGS = SETTINGS
     Barren = Barren
     Learner = Learner
-    Renamer = Renamer
+    RenamingStub = RenamingStub
     renamed = staticmethod(renamed)
 
     @staticmethod
     def make(setting: str, tasks: Sequence[Task], synthesizer: Any = None, **more: Any) -> Curriculum:
         """A curriculum of `SETTINGS` with a stub of a synthesizer."""
         name, settings = SETTINGS[setting]
-        stub = Renamer() if synthesizer is None else synthesizer
+        stub = RenamingStub() if synthesizer is None else synthesizer
         return CURRICULA[name](tasks, synthesizer=stub, **{**settings, **more})
 
     @staticmethod

@@ -30,10 +30,10 @@ def names(some):
 
 
 def test_every_epoch_is_another_shuffle_of_all():
-    draw, order = Draw(np.random.default_rng(0)), Epochs(members(30))
+    order = Epochs(members(30), Draw(np.random.default_rng(0)))
     epochs = []
     for _ in range(3):
-        epochs.append(names(order.next(draw) for _ in range(30)))
+        epochs.append(names(order.next() for _ in range(30)))
         assert order.done
         order.restart()
     assert all(len(set(epoch)) == 30 for epoch in epochs)
@@ -41,9 +41,9 @@ def test_every_epoch_is_another_shuffle_of_all():
 
 
 def test_every_order_is_as_likely():
-    draw, order, counts = Draw(np.random.default_rng(0)), Epochs(members(3)), Counter()
+    order, counts = Epochs(members(3), Draw(np.random.default_rng(0))), Counter()
     for _ in range(6000):
-        counts[tuple(names(order.next(draw) for _ in range(3)))] += 1
+        counts[tuple(names(order.next() for _ in range(3)))] += 1
         order.restart()
     assert len(counts) == 6
     assert all(abs(count - 1000) < 150 for count in counts.values())  # five standard deviations
@@ -54,9 +54,9 @@ class EpochsAgainstSets(RuleBasedStateMachine):
 
     @initialize(n=st.integers(0, 6), seed=st.integers(0, 99))
     def begin(self, n, seed):
-        self.draw = Draw(np.random.default_rng(seed))
         some = members(40)
-        self.order = Epochs(some[:n])
+        self.draw = Draw(np.random.default_rng(seed))
+        self.order = Epochs(some[:n], self.draw)
         self.new = some[n:]
         self.left = set(names(some[:n]))  # not handed out in this epoch
         self.rest = set()
@@ -64,7 +64,7 @@ class EpochsAgainstSets(RuleBasedStateMachine):
     @rule()
     def next(self):
         if self.left:
-            name = self.order.next(self.draw).task.id
+            name = self.order.next().task.id
             self.left.remove(name)
             self.rest.add(name)
         else:
@@ -81,7 +81,7 @@ class EpochsAgainstSets(RuleBasedStateMachine):
     @precondition(lambda self: self.order.members)
     @rule(at=st.integers(0, 100))
     def remove(self, at):
-        member = self.order.members[at % len(self.order)]
+        member = self.order.members[at % len(self.order.members)]
         self.order.remove(member)
         self.left.discard(member.task.id)
         self.rest.discard(member.task.id)
@@ -90,17 +90,24 @@ class EpochsAgainstSets(RuleBasedStateMachine):
     @precondition(lambda self: self.order.members)
     @rule(at=st.integers(0, 100))
     def touch(self, at):
-        member = self.order.members[at % len(self.order)]
+        member = self.order.members[at % len(self.order.members)]
         self.order.touch(member)
         self.left.discard(member.task.id)
         self.rest.add(member.task.id)
 
+    @rule()
+    def reload(self):
+        state, order = self.order.state_dict(), self.order
+        self.order = Epochs((), self.draw)
+        self.order.load_state_dict(state, {member.task.id: member for member in order.members})
+        assert self.order.state_dict() == state
+
     @invariant()
     def same(self):
         order = self.order
-        assert set(names(order.members[order.cursor :])) == self.left
-        assert set(names(order.members[: order.cursor])) == self.rest
-        assert [member.place for member in order.members] == list(range(len(order)))
+        assert sorted(names(order.left())) == sorted(self.left)
+        assert sorted(names(order.members)) == sorted(self.left | self.rest)
+        assert [member.place for member in order.members] == list(range(len(order.members)))
         assert all(member.place == -1 for member in self.new[-3:])
         assert order.done == (not self.left)
 
@@ -113,7 +120,7 @@ TestEpochs.settings = settings(max_examples=60, stateful_step_count=40, deadline
 
 
 def test_a_made_task_is_like_its_seed():
-    pool = Pool([TASK], 2)
+    pool = Pool([TASK], Draw(np.random.default_rng(0)), 2)
     child = Member(renamed(TASK, "child", TASK.id), 0, pool.seeds[0])
     grandchild = Member(renamed(TASK, "grandchild", "child"), 0, child)
     assert (child.generation, grandchild.generation) == (1, 2)
@@ -121,7 +128,7 @@ def test_a_made_task_is_like_its_seed():
 
 
 def test_the_queue_is_bounded_and_the_oldest_leaves():
-    pool = Pool([TASK], 2)
+    pool = Pool([TASK], Draw(np.random.default_rng(0)), 2)
     for k in range(5):
         pool.put_in_queue(Member(renamed(TASK, f"m{k}"), 0, pool.seeds[0]))
     assert list(pool.queue) == ["m3", "m4"]
@@ -131,10 +138,10 @@ def test_the_queue_is_bounded_and_the_oldest_leaves():
 
 
 def test_a_retired_task_is_gone():
-    pool = Pool([TASK], 2)
+    pool = Pool([TASK], Draw(np.random.default_rng(0)), 2)
     member = Member(renamed(TASK, "m"), 0, pool.seeds[0])
     pool.inject(member)
-    assert pool.order.cursor == 1  # it comes in the next epoch
+    assert names(pool.order.left()) == [TASK.id]  # it comes in the next epoch
     pool.retire(member, "hard")
     assert not pool.knows("m")
     assert names(pool.order.members) == [TASK.id]
@@ -155,16 +162,26 @@ def tree_of(weights):
 
 
 @given(WEIGHTS, st.floats(0, 1, exclude_max=True))
-def test_find_is_a_search_in_the_cumulative_sum(weights, unit):
-    tree, sums = tree_of(weights), np.cumsum(weights)
-    assert tree.total == pytest.approx(sums[-1])
+def test_find_is_a_search_in_a_cumulative_sum(weights, unit):
+    """The places in the order in which a walk through the tree meets them."""
+    tree = tree_of(weights)
+    assert tree.total == pytest.approx(sum(weights))
     assert tree.weights(len(weights)) == weights
     if not tree.total:
         return
+
+    def walk(node):
+        if node >= tree._first:
+            return [node - tree._first]
+        return [place for child in range(4 * node + 1, 4 * node + 5) for place in walk(child)]
+
+    places = [place for place in walk(0) if place < len(weights)]
+    assert sorted(places) == list(range(len(weights)))
     found = tree.find(unit)
     assert weights[found] > 0
-    at, slack = unit * sums[-1], 1e-9 * sums[-1]
-    assert sums[found] - weights[found] - slack <= at <= sums[found] + slack
+    end = sum(weights[place] for place in places[: places.index(found) + 1])
+    slack = 1e-9 * sum(weights)
+    assert end - weights[found] - slack <= unit * sum(weights) <= end + slack
 
 
 @given(WEIGHTS, st.lists(st.tuples(st.integers(0, 69), st.floats(0, 9)), max_size=20))

@@ -244,6 +244,40 @@ def test_other_processes_connect_by_themselves(groups, client, method):
     assert groups.metrics()["episodes_in_flight"] == 0
 
 
+def _take_from_a_copy(groups, pipe):
+    try:
+        groups.take()
+    except RodsError as error:
+        pipe.send(str(error))
+
+
+def test_groups_are_not_shared_by_forking(groups):
+    """Every worker would have a copy of its own, and would fill groups of its own."""
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    process = context.Process(target=_take_from_a_copy, args=(groups, there))
+    process.start()
+    there.close()
+    assert "CurriculumServer(groups).client()" in here.recv()
+    process.join()
+    process.close()
+    here.close()
+
+
+def test_a_state_loaded_while_clients_hold_episodes(groups, server, client):
+    state = groups.state_dict()
+    old = client.take()
+    groups.load_state_dict(state)
+    with pytest.raises(RodsError, match="taken before a state was loaded"):
+        client.report(old.number, 1.0)
+    new = client.take()
+    assert (new.group, new.member) == (old.group, old.member)
+    assert new.number != old.number
+    client.close()
+    assert groups.came_back.acquire(timeout=WAIT)
+    assert groups.came_back.acquire(timeout=WAIT)
+
+
 # ---------------------------------------------------------------------- ends
 
 

@@ -141,6 +141,19 @@ def test_closing_hands_the_episode_back(few, watched):
     assert groups.take().member == 0
 
 
+def test_a_state_loaded_in_the_middle_of_an_episode(env, watched):
+    """The state says what is handed out again; the episode from before it counts for nothing."""
+    episode(env)
+    state = env.groups.state_dict()
+    for _ in range(2):
+        assert env.reset()[1]["curriculum"]["member"] == 1
+        env.groups.load_state_dict(state)
+    with pytest.raises(RodsError, match="taken before a state was loaded"):
+        any(env.step(1)[2] for _ in range(10))
+    assert env.reset()[1]["curriculum"]["member"] == 1
+    assert env.metrics()["episodes_in_flight"] == 1
+
+
 def test_a_task_of_ones_own_is_outside_of_the_curriculum(env, watched, few):
     env.reset()
     for _ in range(5):
