@@ -51,7 +51,7 @@ class Frontier(LivePool):
         rest_mastered: of mode "pool": whether seeds with a mean > `retire_mastered` rest for `rest_epochs` [ours].
         rest_epochs: 3 [ours].
         discount, shrink: γ and n0 of the estimates, 0.5 and 0.5 [ours]; see `Detector`.
-        uniform, explore: of mode "stream", 0.1 and 0.1 [ours]; see `SeedDraws`.
+        uniform, explore, sharpness: of mode "stream", 0, 0.15 and 4 [ours]; see `SeedDraws`.
         beta: of `rule="ranked"` in mode "stream", 0.1 (PLR's, arXiv 2010.03934).
 
     Raises:
@@ -84,8 +84,9 @@ class Frontier(LivePool):
         rest_epochs: int = 3,
         discount: float = 0.5,
         shrink: float = 0.5,
-        uniform: float = 0.1,
-        explore: float = 0.1,
+        uniform: float = 0.0,
+        explore: float = 0.15,
+        sharpness: float = 4.0,
         beta: float = 0.1,
     ) -> None:
         check_choice("mode", mode, ("pool", "stream"))
@@ -101,6 +102,7 @@ class Frontier(LivePool):
             check_share(name, share)
         check_above_zero("shrink", shrink)
         check_above_zero("beta", beta)
+        check_above_zero("sharpness", sharpness)
         for name, value in (("mastered", mastered), ("retire_mastered", retire_mastered)):
             if hard >= value:
                 raise RodsError(f"hard must be below {name}; got hard={hard!r} and {name}={value!r}.")
@@ -111,7 +113,8 @@ class Frontier(LivePool):
             tasks, seed=seed, synthesizer=synthesizer, window=window, capacity=capacity, budget=budget,
             groups_per_step=groups_per_step, inject_share=inject_share, mode=mode, signal=signal, reward=reward,
             retire=retire, rule=rule, quotas=quotas, cooldown=cooldown, **shares, stale=stale, shrink=shrink,
-            rest_mastered=rest_mastered, rest_epochs=rest_epochs, uniform=uniform, explore=explore, beta=beta,
+            rest_mastered=rest_mastered, rest_epochs=rest_epochs, uniform=uniform, explore=explore,
+            sharpness=sharpness, beta=beta,
         )  # fmt: skip
         self.retire = retire
         self.cooldown = cooldown
@@ -120,14 +123,15 @@ class Frontier(LivePool):
         self.rest_mastered, self.rest_epochs = rest_mastered, rest_epochs
         self.detector = Detector(signal, reward, hard=hard, mastered=mastered, discount=discount, shrink=shrink)
         self.quotas = _quotas(quotas, tasks, budget)
-        strata = stratify(self.pool.seeds)
+        strata = stratify(self.pool.seeds, by_depth=mode == "pool")
         self._selection = Selection(rule, strata, self.priority)
         self._resting: dict[str, int] = {}  # mastered seeds, with the epoch in which they come back
         self._seeds: SeedDraws | None = None
         if mode == "stream":
             self._seeds = SeedDraws(
-                self.pool, strata, self.detector, rule=rule, uniform=uniform, explore=explore, beta=beta
-            )
+                self.pool, strata, self.detector, rule=rule, uniform=uniform, explore=explore, sharpness=sharpness,
+                beta=beta,
+            )  # fmt: skip
 
     def priority(self, member: Member) -> float:
         """v̂, or with `signal="mean"` φ(m) of the latest group's mean [paper]; 1 before the first group."""

@@ -30,12 +30,12 @@ def apportioned(weights: Mapping[K, float], total: int) -> dict[K, int]:
     return counts
 
 
-def stratify(seeds: Sequence[Member]) -> list[list[Member]]:
-    """Divides seeds into strata of the same kind, number of turns, and depth, and tells each where it is."""
+def stratify(seeds: Sequence[Member], *, by_depth: bool = True) -> list[list[Member]]:
+    """Divides seeds into strata of the same kind, number of turns, and perhaps depth, and tells each where it is."""
     strata: dict[tuple[str, int, int], list[Member]] = {}
     for seed in seeds:
         task = seed.task
-        stratum = strata.setdefault((task.kind, seed.turns, task.profile.depth), [])
+        stratum = strata.setdefault((task.kind, seed.turns, task.profile.depth if by_depth else 0), [])
         seed.stratum = len(strata) - 1 if not stratum else stratum[0].stratum
         seed.seat = len(stratum)
         stratum.append(seed)

@@ -29,11 +29,13 @@ class SeedDraws:
         pool: whose seeds are drawn; its `order` holds those that do not rest, its `epoch` counts rounds.
         strata: the seeds of each stratum.
         detector: holds the estimates.
-        rule: inside a stratum: "uniform": in proportion to d̂, the shrunken share of groups on the frontier, which does
-            not grow with the size of the variance and so does not favour short tasks [ours]. "proportional": to v̂, or
+        rule: inside a stratum: "uniform": in proportion to d̂ to the power of `sharpness`; d̂, the shrunken share of
+            groups on the frontier, does not grow with the size of the variance and so does not favour short tasks, and
+            the power keeps draws from the many that hardly ever disagree [ours]. "proportional": to v̂, or
             φ(m̂) with the detector's signal "mean". "ranked": ∝ (1/rank)^(1/β) by that (as PLR). Each as it was after
             the seed's latest group.
         uniform, explore: probabilities.
+        sharpness: the power of rule "uniform".
         beta: β of "ranked".
     """
 
@@ -46,6 +48,7 @@ class SeedDraws:
         rule: str,
         uniform: float,
         explore: float,
+        sharpness: float,
         beta: float,
     ) -> None:
         self.pool = pool
@@ -53,6 +56,7 @@ class SeedDraws:
         self.rule = rule
         self.uniform = uniform
         self.explore = explore
+        self.sharpness = sharpness
         self._strata = [_Stratum(seeds, Ranking(len(seeds), beta) if rule == "ranked" else None) for seeds in strata]
         self._bounds = list(accumulate(len(seeds) for seeds in strata))
         self._resting: deque[tuple[int, int]] = deque()  # (number of the group before which it wakes, seed), in order
@@ -86,7 +90,8 @@ class SeedDraws:
         if seed.place < 0:
             return  # it rests, and is weighed when it wakes
         stratum = self._strata[seed.stratum]
-        weight = self.detector.hits(seed) if self.rule == "uniform" else self.priority(seed)
+        hits = self.rule == "uniform"
+        weight = self.detector.hits(seed) ** self.sharpness if hits else self.priority(seed)
         stratum.weights.set(seed.seat, max(weight, FLOOR))
         if stratum.ranking is not None and seed.visits:
             stratum.ranking.set(seed.seat, weight)
