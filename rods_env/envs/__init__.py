@@ -20,10 +20,15 @@ ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "ToolUse-Fleet-v0": (_TOOL_USE, {"apis": ("fleet",)}),
 }
 
+# Actions are numbers, observations arrays; everything else is as above.
+DISCRETE_ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ToolUse-RODS-Discrete-v0": ("rods_env.wrappers.discrete_actions:make_discrete", {}),
+}
+
 
 def register_environments() -> None:
-    """Makes the ids of the table known to Gymnasium."""
-    for name, (entry_point, kwargs) in ENVIRONMENTS.items():
+    """Makes the ids of the tables known to Gymnasium."""
+    for name, (entry_point, kwargs) in {**ENVIRONMENTS, **DISCRETE_ENVIRONMENTS}.items():
         # The passive checker compares every observation with the space again, which halves the speed; the tests do it.
         # The order of reset and step the environments enforce themselves, with the same errors.
         gym.register(name, entry_point=entry_point, kwargs=kwargs, disable_env_checker=True, order_enforce=False)
