@@ -7,18 +7,23 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from rods_env.envs import ENVIRONMENTS
+from rods_env.envs import DISCRETE_ENVIRONMENTS, ENVIRONMENTS
 from rods_env.tasks.task import write_atomically
+
+
+_EVERY = {**ENVIRONMENTS, **DISCRETE_ENVIRONMENTS}
+_DOCUMENTED = {"make_discrete": "DiscreteActions"}  # functions that make environments, and the classes that say what
 
 
 def pages() -> dict[str, str]:
     """The text of each page by file name."""
     families: dict[str, list[str]] = {}
-    for name, (entry_point, _) in ENVIRONMENTS.items():
+    for name, (entry_point, _) in _EVERY.items():
         families.setdefault(entry_point, []).append(name)
     found = {}
     for entry_point, names in families.items():
-        module, _, class_name = entry_point.partition(":")
+        module, _, maker = entry_point.partition(":")
+        class_name = _DOCUMENTED.get(maker, maker)
         environment = getattr(import_module(module), class_name)
         text = inspect.cleandoc(environment.__doc__).replace("See `__init__`.", _arguments(environment))
         ids = "\n".join(f"| `{name}` | {_kwargs(name)} |" for name in names)
@@ -28,7 +33,7 @@ def pages() -> dict[str, str]:
 
 
 def _kwargs(name: str) -> str:
-    kwargs = ENVIRONMENTS[name][1]
+    kwargs = _EVERY[name][1]
     return ", ".join(f"`{key}={value!r}`" for key, value in kwargs.items()) or "defaults"
 
 
@@ -39,7 +44,9 @@ def _arguments(environment: type) -> str:
     rows = ["| argument | default | meaning |", "|---|---|---|"]
     for line in doc.split("Args:")[1].split("Raises:")[0].strip().splitlines():
         name, _, meaning = line.strip().partition(": ")
-        rows.append(f"| `{name}` | `{parameters[name].default!r}` | {meaning} |")
+        default = parameters[name].default
+        shown = "required" if default is inspect.Parameter.empty else f"`{default!r}`"
+        rows.append(f"| `{name}` | {shown} | {meaning} |")
     return "\n".join(rows)
 
 
