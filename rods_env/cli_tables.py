@@ -28,7 +28,7 @@ def _number(value: float) -> str:
 
 def list_everything(screen: Screen) -> None:
     from rods_env.apis.registry import APIS, tools_of
-    from rods_env.envs import ENVIRONMENTS
+    from rods_env.envs import DISCRETE_ENVIRONMENTS, ENVIRONMENTS
     from rods_env.tasks.datasets import describe
     from rods_env.tasks.task import PACKAGED, load_tasks
 
@@ -39,6 +39,7 @@ def list_everything(screen: Screen) -> None:
             done(1)
     screen.title("Environments, for gymnasium.make")
     rows = [(name, ", ".join(kwargs.get("apis", ("tasks of all APIs",)))) for name, (_, kwargs) in ENVIRONMENTS.items()]
+    rows += [(name, "tasks of all APIs; actions are numbers") for name in DISCRETE_ENVIRONMENTS]
     screen.table(("id", "plays"), rows)
     screen.title("APIs")
     counts = {name: len(tools_of([name])) for name in APIS}

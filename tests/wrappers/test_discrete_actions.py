@@ -233,6 +233,13 @@ def test_what_it_is_made_with_is_checked(seeds):
             DiscreteActions(ToolUseEnv(tasks=seeds[:1]), wrong)
 
 
+def test_tools_registered_later_are_refused(made, monkeypatch):
+    env = made()
+    monkeypatch.setattr(env, "_tools", len(TOOLS) - 1)
+    with pytest.raises(RodsError, match="make it anew"):
+        env.reset(seed=0)
+
+
 # ---------------------------------------------------------------------------------------------------- what is observed
 
 

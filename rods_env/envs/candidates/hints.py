@@ -49,16 +49,18 @@ def hints_of(now: Reading, before: Reading, me: str) -> Hints:
     return Hints(now, before, me)
 
 
-class _Fields(dict[str, bool]):
+class _Fields(dict[Any, bool]):
     """Whether messages give a value: as one of their words or dates, or, if it is no plain word, in their text."""
 
     def __init__(self, words: frozenset[str], text: str) -> None:
         super().__init__()
         self._words, self._text = words, text
 
-    def __missing__(self, value: str) -> bool:
-        phrase = bool(value) and not value.isalpha()
-        given = self[value] = value in self._words or (phrase and value.replace("_", " ") in self._text)
+    def __missing__(self, value: Any) -> bool:
+        given = value in self._words
+        if not given and isinstance(value, str) and value and not value.isalpha():
+            given = value.replace("_", " ") in self._text
+        self[value] = given
         return given
 
 

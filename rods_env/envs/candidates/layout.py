@@ -65,7 +65,8 @@ class Group:
     def _grid(self) -> Ints:
         """All calls when the table is full: an axis for each parameter, one for the tools, one for what is written.
 
-        The first value of an axis stands for the argument left out, if it may be.
+        The first value of an axis stands for the argument left out, if it may be. A tool with four parameters takes
+        three megabytes; others take little.
         """
         axes = [np.arange(-may, VALUES) for may in self.may]
         ranks = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1) if axes else np.zeros(0, np.int64)

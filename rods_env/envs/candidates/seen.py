@@ -143,8 +143,12 @@ class Seen:
         for pool, person in self.program.spoken:
             given = named if person else now.values.get(pool, ())
             values = self._of.get(pool) or (self._begun(pool) if given else None)
-            if values is not None:
+            if values is None:
+                continue
+            if given or values.said or values.before:
                 self._say(values, given)
+                self._list(values)
+            elif values.listed or not self._labels.isdisjoint(values.found):
                 self._list(values)
         for values in self._of.values():
             if values.pool.port.ref and (values.unlisted or len(values.listed) > _UNDESCRIBED):
@@ -240,12 +244,11 @@ class Seen:
 
     def _say(self, values: _Values, given: Sequence[Any]) -> None:
         """The present message gives these values of a pool."""
-        if given or values.said or values.before:
-            known = values.numbers
-            numbers = [known[value] if value in known else self._new(values, value) for value in given]
-            said = [number for number in numbers if number]
-            self._facts.say(said, values.said, values.before)
-            values.before, values.said = values.said, said
+        known = values.numbers
+        numbers = [known[value] if value in known else self._new(values, value) for value in given]
+        said = [number for number in numbers if number]
+        self._facts.say(said, values.said, values.before)
+        values.before, values.said = values.said, said
 
     def _columns_of(self, source: Source) -> list[_Column]:
         columns = self._columns[source] = []
