@@ -27,6 +27,7 @@ bench: .venv/ready  ## the figures of README and docs
 	$(BIN)/rods-env bench throughput
 	$(BIN)/rods-env bench variants
 	$(BIN)/rods-env bench curriculum
+	$(BIN)/rods-env bench discrete
 
 data: .venv/ready  ## makes the frozen sets again; equal to the byte with the versions of constraints.txt
 	$(BIN)/rods-env make-tasks --frozen rods_env/data

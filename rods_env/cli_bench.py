@@ -40,6 +40,14 @@ def bench_curriculum(seed: Seed = 0, quick: Quick = False, json: Json = None, qu
     _measure("Curriculum", run, seed, quick, json, quiet)
 
 
+@bench.command("discrete")
+def bench_discrete(seed: Seed = 0, quick: Quick = False, json: Json = None, quiet: Quiet = False) -> None:
+    """Measure steps of ToolUse-RODS-Discrete-v0 with random valid actions."""
+    from rods_env.benchmarks.discrete import run
+
+    _measure("Discrete", run, seed, quick, json, quiet)
+
+
 def _measure(title: str, run: Any, seed: int, quick: bool, json: Path | None, quiet: bool) -> dict[str, float]:
     """Runs a benchmark, prints and saves its figures, and returns them."""
     from rods_env import cli_tables as tables

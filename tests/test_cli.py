@@ -461,7 +461,7 @@ FINE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["throughput", "variants", "curriculum"])
+@pytest.mark.parametrize("name", ["throughput", "variants", "curriculum", "discrete"])
 def test_bench_prints_and_writes_the_figures(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module(f"rods_env.benchmarks.{name}")
     asked = []
@@ -552,7 +552,7 @@ def test_wrong_use_is_one_sentence_and_code_2(args: list[str], says: str, file: 
 
 def test_help_names_every_subcommand_and_what_is_shared() -> None:
     out = run("--help", columns=80).out
-    groups = {"bench": ("throughput", "variants", "curriculum"), "curriculum": ("demo",)}
+    groups = {"bench": ("throughput", "variants", "curriculum", "discrete"), "curriculum": ("demo",)}
     for name in ("list", "show", "variants", "play", "eval", "validate", "make-tasks", *groups):
         assert re.search(rf"\b{name} +[A-Z]", out)
         for command in groups.get(name, ("",)):

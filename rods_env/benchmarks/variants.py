@@ -13,7 +13,7 @@ import networkx as nx
 from networkx.algorithms.isomorphism import categorical_edge_match, categorical_node_match
 
 from rods_env.apis.registry import TOOLS
-from rods_env.benchmarks.throughput import _loop_ms
+from rods_env.benchmarks.throughput import loop_ms
 from rods_env.errors import SynthesisError
 from rods_env.tasks.task import Task, load_tasks, task_from_json, task_to_json
 from rods_env.tasks.validation import validate
@@ -184,7 +184,7 @@ def _speed(seeds: Sequence[Task], seed: int, rounds: int) -> dict[str, float]:
         try:
             speeds = []
             for _ in range(rounds):
-                loops.append(_loop_ms())
+                loops.append(loop_ms())
                 speeds.append(_round_per_s(synthesizer, seeds))
         finally:
             gc.unfreeze()
