@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rods_env.apis.shares import apportioned
 from rods_env.curricula.base import VariantMaker
 from rods_env.curricula.checks import check_above_zero, check_choice, check_flag, check_share, check_whole, is_number
 from rods_env.curricula.live import LivePool
 from rods_env.curricula.pool import Member
-from rods_env.curricula.selection import RULES, Selection, apportioned, stratify
+from rods_env.curricula.selection import RULES, Selection, stratify
 from rods_env.curricula.statistics import Detector, phi
 from rods_env.curricula.stream import SeedDraws
 from rods_env.errors import RodsError

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
 
 from rods_env.apis.draw import Draw
+from rods_env.apis.shares import place_at
 from rods_env.curricula.pool import Member
-
-K = TypeVar("K", bound=Hashable)
 
 RULES = ("uniform", "proportional", "ranked")
 FLOOR = 1e-6  # the weight of what has none, so that draws among such are possible
-
-
-def apportioned(weights: Mapping[K, float], total: int) -> dict[K, int]:
-    """Whole numbers in proportion to weights that add up to the total, by largest remainders; of equal ones the first.
-
-    Without any weight above 0 all numbers are 0.
-    """
-    whole = sum(weights.values())
-    if whole <= 0:
-        return dict.fromkeys(weights, 0)
-    exact = {key: weight / whole * total for key, weight in weights.items()}
-    counts = {key: int(value) for key, value in exact.items()}
-    by_remainder = sorted(exact, key=lambda key: counts[key] - exact[key])
-    for key in by_remainder[: total - sum(counts.values())]:
-        counts[key] += 1
-    return counts
 
 
 def stratify(seeds: Sequence[Member], *, by_depth: bool = True) -> list[list[Member]]:
@@ -68,7 +50,7 @@ class Selection:
             left = list(candidates)
             weights = [max(self.priority(member), FLOOR) for member in left]
             while left:
-                place = _drawn(weights, draw.unit())
+                place = place_at(weights, draw.unit())
                 del weights[place]
                 yield left.pop(place)
 
@@ -79,18 +61,8 @@ class Selection:
         strata = list(left)
         sizes = [self._sizes[stratum] for stratum in strata]
         while strata:
-            place = _drawn(sizes, draw.unit())
+            place = place_at(sizes, draw.unit())
             members = left[strata[place]]
             yield members.pop()
             if not members:
                 del strata[place], sizes[place]
-
-
-def _drawn(weights: Sequence[float], unit: float) -> int:
-    """The place at which a share `unit` of the sum of all weights is passed."""
-    rest = unit * sum(weights)
-    for place, weight in enumerate(weights):
-        rest -= weight
-        if rest < 0:
-            return place
-    return len(weights) - 1  # rounding

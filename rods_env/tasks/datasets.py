@@ -11,6 +11,7 @@ import numpy as np
 from rods_env.apis.api import World
 from rods_env.apis.draw import Draw
 from rods_env.apis.registry import APIS, TOOLS, check_apis, tools_of
+from rods_env.apis.shares import apportioned, place_at
 from rods_env.apis.worlds import WorldStock
 from rods_env.errors import SynthesisError
 from rods_env.tasks.graph import isomorphic
@@ -138,12 +139,7 @@ def trimmed(task: Task) -> Task:
 
 def _drawn(draw: Draw, shares: dict[int, float]) -> int:
     """A key in proportion to its share."""
-    at = draw.unit() * sum(shares.values())
-    for value, share in shares.items():
-        at -= share
-        if at < 0:
-            return value
-    return max(shares)  # the last share, less a rounding error
+    return list(shares)[place_at(list(shares.values()), draw.unit())]
 
 
 class _Set:
@@ -175,8 +171,8 @@ class _Set:
     def fill(self, kind: Kind, n: int, fits: Callable[[Task], bool], progress: Progress) -> None:
         """Adds `n` tasks of a kind, with its shares of turns and depths."""
         turn_shares = _TURNS_BEFORE_ASKING if kind.startswith("missing") else _TURNS
-        for turns, count in _apportioned(turn_shares, n).items():
-            for depth, some in _apportioned(_DEPTHS[turns], count).items():
+        for turns, count in apportioned(turn_shares, n).items():
+            for depth, some in apportioned(_DEPTHS[turns], count).items():
                 for _ in range(some):
                     self._one(kind, turns, depth, fits)
                     progress(1)
@@ -203,16 +199,6 @@ class _Set:
 
 def _one_api(task: Task) -> bool:
     return len({TOOLS[call.tool].api.NAME for call in task.calls}) == 1
-
-
-def _apportioned(shares: dict[int, float], total: int) -> dict[int, int]:
-    """Whole numbers in proportion to shares that add up to the total (largest remainders)."""
-    whole = sum(shares.values())
-    exact = {key: share / whole * total for key, share in shares.items()}
-    counts = {key: int(value) for key, value in exact.items()}
-    for key in sorted(exact, key=lambda k: counts[k] - exact[k])[: total - sum(counts.values())]:
-        counts[key] += 1
-    return counts
 
 
 def make_tasks(

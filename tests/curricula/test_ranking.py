@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rods_env.apis.draw import Draw
+from rods_env.apis.shares import apportioned
 from rods_env.benchmarks.curriculum import renamed
 from rods_env.curricula.pool import Member
 from rods_env.curricula.ranking import Ranking
-from rods_env.curricula.selection import Selection, apportioned, stratify
+from rods_env.curricula.selection import Selection, stratify
 
 # --- ranks ---
 

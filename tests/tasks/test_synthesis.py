@@ -13,9 +13,10 @@ import pytest
 
 from rods_env.apis.draw import Draw
 from rods_env.apis.registry import APIS, TOOLS, tools_of
+from rods_env.apis.shares import apportioned
 from rods_env.apis.worlds import WorldStock
 from rods_env.errors import RodsError, SynthesisError
-from rods_env.tasks.datasets import TaskSource, _apportioned, _drawn, base_shape, describe, make_tasks
+from rods_env.tasks.datasets import TaskSource, _drawn, base_shape, describe, make_tasks
 from rods_env.tasks.graph import edges_of
 from rods_env.tasks.maker import TaskMaker, realize
 from rods_env.tasks.phrasing import noun_of
@@ -197,9 +198,9 @@ def test_sets_are_described(tasks):
 
 
 def test_shares_become_whole_numbers():
-    assert _apportioned({1: 0.5, 2: 0.3, 3: 0.2}, 10) == {1: 5, 2: 3, 3: 2}
+    assert apportioned({1: 0.5, 2: 0.3, 3: 0.2}, 10) == {1: 5, 2: 3, 3: 2}
     for total in range(30):
-        counts = _apportioned({1: 0.13, 2: 0.19, 3: 0.22, 4: 0.46}, total)
+        counts = apportioned({1: 0.13, 2: 0.19, 3: 0.22, 4: 0.46}, total)
         assert sum(counts.values()) == total
         assert all(abs(counts[k] - share * total) < 1 for k, share in {1: 0.13, 2: 0.19, 3: 0.22, 4: 0.46}.items())
     d = draw()
