@@ -30,6 +30,7 @@ NO_CALL = "ok"  # what a policy says when it is done, or can only ask
 _KINDS = {"id": "#", "email": "@", "quote": '"'}
 _ID = re.compile(r"[a-z]{2,4}_[a-z0-9]{5}\Z")
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.\w+\Z")
+_YEAR = re.compile(r"20[0-3]\d\Z")
 _WORDS = re.compile(
     r"""\"[^"]*\"                     # a quoted text
     | [^@\s,;:!?()"']+@[\w.-]+\.\w+   # an address
@@ -63,7 +64,7 @@ class CompactChat:
 
     def text(self, message: str) -> str:
         """What a user says."""
-        return " ".join(self._word(piece) for piece in _WORDS.findall(message))
+        return " ".join(self._word(piece) for piece in _pieces(message))
 
     def result(self, text: str) -> str:
         """What a tool returned, as the environment writes it: one record, a list of them, or an error."""
@@ -103,14 +104,16 @@ class CompactChat:
         known = self._words.get(value)
         if known is not None:
             return known
-        said = " ".join(_WORDS.findall(value))
+        said = " ".join(_pieces(value))
         self._spelled[said] = value
         return said
 
     def _word(self, piece: str) -> str:
         if piece.startswith('"') and len(piece) > 2:
             return self._numbered("quote", piece[1:-1])
-        return self._numbered("email", piece) if _EMAIL.match(piece) else piece
+        if _EMAIL.match(piece):
+            return self._numbered("email", piece)
+        return self._words[piece] if piece in self._words and _ID.match(piece) else piece  # errors name ids
 
     def _numbered(self, kind: str, value: str) -> str:
         word = self._words.get(value)
@@ -172,7 +175,18 @@ class CompactChat:
 def _digits(value: float) -> list[str]:
     """A number as words: "45", or "45", ".", "50"."""
     text = str(value) if isinstance(value, int) else f"{value:.2f}".removesuffix("0").removesuffix("0").rstrip(".")
-    return _WORDS.findall(text)
+    return list(_pieces(text))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The words of a text; a long number in pairs of digits, so that a hundred words write every number."""
+    for piece in _WORDS.findall(text):
+        if piece.isdigit() and len(piece) > 2 and not _YEAR.match(piece):
+            first = len(piece) % 2 or 2
+            yield piece[:first]
+            yield from (piece[at : at + 2] for at in range(first, len(piece), 2))
+        else:
+            yield piece
 
 
 def _whole(digits: str) -> Any:

@@ -1,0 +1,122 @@
+"""The tiny policy: a stock Llama of about a million parameters, with words of its own.
+
+It plays three of the services (`TINY_APIS`) in the compact words of `CompactChat`; its chat template names the tools and
+says nothing else about them:
+
+    <tools> find_customer list_orders … <user> Cancel my latest order , please . <agent> find_customer Ana Ruiz <end>
+    <tool> Ana Ruiz @1 Oslo #1 <agent> …
+
+What such small networks need to learn to look things up was tried out, see `docs/training.md`: a large initial range,
+biases in attention, and one head of the first layer that begins by looking at the previous word.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+TOOLS_MARK, USER, AGENT, TOOL, END, PAD, UNKNOWN = "<tools>", "<user>", "<agent>", "<tool>", "<end>", "<pad>", "<unk>"
+SPECIAL = (PAD, UNKNOWN, TOOLS_MARK, USER, AGENT, TOOL, END)
+MAX_LENGTH = 512
+
+TEMPLATE = (
+    "{{ '<tools>' }}{% for tool in tools or [] %}{{ ' ' + tool.function.name }}{% endfor %}"
+    "{% for m in messages %}"
+    "{% if m.role == 'assistant' %}{{ ' <agent> ' + m.content + ' <end>' }}"
+    "{% elif m.role == 'tool' %}{{ ' <tool> ' + m.content }}"
+    "{% elif m.role == 'user' %}{{ ' <user> ' + m.content }}"
+    "{% else %}{{ raise_exception('the tiny template knows the roles user, assistant and tool only') }}{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}{{ ' <agent> ' }}{% endif %}"
+)
+
+
+def vocabulary(texts: Iterable[str], size: int = 2000) -> list[str]:
+    """The words of texts, the most frequent first, behind the marks and the numbers that every policy needs."""
+    counted: Counter[str] = Counter()
+    for text in texts:
+        counted.update(text.split())
+    always = [*SPECIAL, *map(str, range(100)), *(f"0{n}" for n in range(10))]
+    always += [f"{sign}{n}" for sign, most in (("#", 48), ("@", 12), ('"', 16)) for n in range(1, most + 1)]
+    known = dict.fromkeys(always)
+    for word, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0])):
+        if len(known) >= size:
+            break
+        known[word] = None
+    return list(known)
+
+
+def make_tokenizer(words: list[str]) -> Any:
+    """A tokenizer of transformers whose tokens are words between spaces."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=UNKNOWN))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token=PAD, unk_token=UNKNOWN, eos_token=END, model_max_length=MAX_LENGTH,
+        clean_up_tokenization_spaces=False,
+    )  # fmt: skip
+    fast.chat_template = TEMPLATE
+    return fast
+
+
+def make_model(
+    vocabulary_size: int,
+    seed: int = 0,
+    *,
+    width: int = 128,
+    layers: int = 4,
+    heads: int = 4,
+    kv_heads: int = 2,
+    inner: int = 384,
+    initializer_range: float = 0.06,
+    previous_word_head: bool = True,
+) -> Any:
+    """An untrained Llama. The seed is not a global one: torch's generator is left as it was."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=vocabulary_size, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
+        num_key_value_heads=kv_heads, intermediate_size=inner, max_position_embeddings=MAX_LENGTH,
+        initializer_range=initializer_range, attention_bias=True, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 1000.0}, bos_token_id=None,
+        pad_token_id=SPECIAL.index(PAD), eos_token_id=SPECIAL.index(END),
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = LlamaForCausalLM(config)
+    if previous_word_head:
+        look_at_previous_word(model)
+    return model.eval()
+
+
+def look_at_previous_word(model: Any, sharpness: float = 6.0) -> None:
+    """Sets the biases of one head of the first layer so that it begins by attending to the word before.
+
+    With rotary positions the score of a query bias b rotated by m and a key bias c rotated by n is b·R(n-m)c. With
+    b = R(-1)c it is largest where n = m - 1.
+
+    Args:
+        model: a Llama with `attention_bias`.
+        sharpness: by how much the score of the word before exceeds that of its neighbours.
+    """
+    import torch
+
+    config = model.config
+    size = config.head_dim
+    half = size // 2
+    theta = config.rope_parameters["rope_theta"]
+    frequency = theta ** (-torch.arange(half, dtype=torch.float32) / half)
+    used = frequency > 0.15  # slower ones do not tell neighbours apart
+    gain = ((1 - torch.cos(frequency)) * used).sum()
+    scale = math.sqrt(sharpness * math.sqrt(size) / float(gain))
+    key = torch.cat([used * scale, torch.zeros(half)])
+    # transformers rotates the pair (i, i + half): (x, y) to (x cos - y sin, y cos + x sin).
+    query = torch.cat([used * scale * torch.cos(frequency), -used * scale * torch.sin(frequency)])
+    attention = model.model.layers[0].self_attn
+    with torch.no_grad():
+        attention.q_proj.bias[:size] = query
+        attention.k_proj.bias[:size] = key
