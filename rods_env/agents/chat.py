@@ -13,6 +13,7 @@ on; one that does not is refused when the chat is made.
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -246,6 +247,14 @@ class Dialogue:
         self.logprobs = [0.0] * len(self.ids)
         self.prompt_length = len(self.ids)
         self._ended = False
+
+    def fork(self) -> Dialogue:
+        """A copy that goes its own way."""
+        twin = copy.copy(self)
+        twin.ids, twin.mask, twin.logprobs = list(self.ids), list(self.mask), list(self.logprobs)
+        twin.conversation, twin._known = list(self.conversation), set(self._known)
+        twin.speech = copy.deepcopy(self.speech)
+        return twin
 
     def say(self, ids: Sequence[int], logprobs: Sequence[float]) -> str:
         """Appends what the policy sampled, the end mark included if it was sampled. Returns the action."""

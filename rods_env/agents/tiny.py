@@ -110,7 +110,7 @@ def look_at_previous_word(model: Any, sharpness: float = 6.0) -> None:
     half = size // 2
     theta = config.rope_parameters["rope_theta"]
     frequency = theta ** (-torch.arange(half, dtype=torch.float32) / half)
-    used = frequency > 0.15  # slower ones do not tell neighbours apart
+    used = (frequency > 0.15).float()  # slower ones do not tell neighbours apart
     gain = ((1 - torch.cos(frequency)) * used).sum()
     scale = math.sqrt(sharpness * math.sqrt(size) / float(gain))
     key = torch.cat([used * scale, torch.zeros(half)])
