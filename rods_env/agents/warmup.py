@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -98,3 +102,79 @@ def demonstrations(chat: Chat, tasks: Iterable[Task], *, mistakes: float = 0.1, 
         shown = demonstrator.demonstration(task)
         if len(shown.ids) <= limit:
             yield shown
+
+
+def batches(shown: Iterator[Demonstration], size: int, seed: int) -> Iterator[list[Demonstration]]:
+    """Batches of episodes of similar length, in random order: little padding, and no order by length."""
+    rng = np.random.default_rng([seed, 11])
+    while True:
+        pool = sorted(itertools.islice(shown, 16 * size), key=lambda one: len(one.ids))
+        if len(pool) < size:
+            return
+        parts = [pool[at : at + size] for at in range(0, len(pool) - size + 1, size)]
+        for index in rng.permutation(len(parts)):
+            yield parts[index]
+
+
+def train(
+    model: Any,
+    shown: Iterator[Demonstration],
+    *,
+    steps: int,
+    batch: int = 16,
+    learning_rate: float = 3e-3,
+    cooldown: float = 0.4,
+    heard_weight: float = 0.5,
+    seed: int = 0,
+    on_step: Callable[[int, float], None] = lambda _step, _loss: None,
+) -> None:
+    """Supervised training on demonstrations.
+
+    Args:
+        model: a causal language model of transformers.
+        shown: demonstrations.
+        steps: optimizer steps.
+        batch: demonstrations of a step.
+        learning_rate: of AdamW; it rises over 100 steps, stays, and falls to nothing.
+        cooldown: over which share of the steps it falls.
+        heard_weight: weight of predicting what the policy only hears. It teaches to look things up: users and tools
+            repeat names and ids far more often than the policy says them.
+        seed: of the order.
+        on_step: called with the number of steps done and the loss on what the policy says.
+    """
+    import torch
+    import torch.nn.functional as F
+
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
+    model.train()
+    for step, some in zip(range(steps), batches(shown, batch, seed), strict=False):
+        rate = min(1.0, (step + 1) / 100, (steps - step) / (cooldown * steps))
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate * rate
+        ids, mask = padded(some)
+        hidden = model.get_decoder()(ids[:, :-1]).last_hidden_state
+        said, heard = mask[:, 1:] == 1, mask[:, 1:] == 0
+        head = model.get_output_embeddings()
+        loss = F.cross_entropy(head(hidden[said]), ids[:, 1:][said])
+        total = loss
+        if heard_weight and bool(heard.any()):
+            total = loss + heard_weight * F.cross_entropy(head(hidden[heard]), ids[:, 1:][heard])
+        optimizer.zero_grad()
+        total.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        on_step(step + 1, float(loss.detach()))
+    model.eval()
+
+
+def padded(some: Sequence[Demonstration]) -> tuple[Any, Any]:
+    """Ids and masks (rows, length), padded on the right with 0 and -1."""
+    import torch
+
+    length = max(len(one.ids) for one in some)
+    ids = np.zeros((len(some), length), dtype=np.int64)
+    mask = np.full((len(some), length), -1, dtype=np.int64)
+    for row, one in enumerate(some):
+        ids[row, : len(one.ids)] = one.ids
+        mask[row, : len(one.mask)] = one.mask
+    return torch.from_numpy(ids), torch.from_numpy(mask)
