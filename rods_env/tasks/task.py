@@ -239,11 +239,17 @@ def task_from_json(line: bytes | str) -> Task:
 
 
 def load_tasks(name: str | os.PathLike[str]) -> list[Task]:
-    """Reads tasks: the packaged "seeds" or "heldout", or a JSON-lines file (gzip if it ends in .gz).
+    """Reads tasks: the packaged "seeds" or "heldout", a set of the tiny policy such as "tiny:seeds", or a JSON-lines file.
+
+    A file whose name ends in .gz is gzip.
 
     Raises:
-        RodsError: for a name that is neither, or a broken line (says which).
+        RodsError: for a name that is none of these, or a broken line (says which).
     """
+    if os.fspath(name).startswith("tiny:"):
+        from rods_env.tasks.tiny_sets import tiny_set  # makes tasks; reading needs none of that
+
+        return tiny_set(os.fspath(name))
     tasks = []
     for number, found in read_lines(name):
         if isinstance(found, RodsError):
