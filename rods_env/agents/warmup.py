@@ -1,11 +1,14 @@
-"""Supervised warm-up: a policy learns from the oracle's episodes how to speak, look things up, and recover from errors."""
+"""Supervised warm-up: a policy learns from the oracle's episodes how to speak, look things up, and recover from errors.
+
+`make_base` makes the tiny policy that ships with the package, from nothing; `train` is of use for any policy.
+"""
 
 from __future__ import annotations
 
-import itertools
-import json
+import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,10 +17,14 @@ import msgspec
 import numpy as np
 
 from rods_env.agents.chat import Chat, Dialogue
+from rods_env.agents.tiny import SPECIAL, make_model, make_tokenizer, vocabulary
+from rods_env.apis.lexicon import CITIES, lexicon
 from rods_env.apis.registry import TOOLS
 from rods_env.tasks.task import Task
+from rods_env.tasks.tiny_sets import fingerprint, long_tasks, short_tasks
+from rods_env.version import SUITE_VERSION
 
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_NAMES_COUNT = 20  # names count as if each had been met so often
 
 
 class Demonstration(NamedTuple):
@@ -108,7 +115,7 @@ def batches(shown: Iterator[Demonstration], size: int, seed: int) -> Iterator[li
     """Batches of episodes of similar length, in random order: little padding, and no order by length."""
     rng = np.random.default_rng([seed, 11])
     while True:
-        pool = sorted(itertools.islice(shown, 16 * size), key=lambda one: len(one.ids))
+        pool = sorted(islice(shown, 16 * size), key=lambda one: len(one.ids))
         if len(pool) < size:
             return
         parts = [pool[at : at + size] for at in range(0, len(pool) - size + 1, size)]
@@ -178,3 +185,118 @@ def padded(some: Sequence[Demonstration]) -> tuple[Any, Any]:
         ids[row, : len(one.ids)] = one.ids
         mask[row, : len(one.mask)] = one.mask
     return torch.from_numpy(ids), torch.from_numpy(mask)
+
+
+class _Words(Chat):
+    """A chat whose vocabulary grows with what it meets: it finds out which words the tiny policy needs."""
+
+    def __init__(self) -> None:
+        self._number: dict[str, int] = {}
+        self.texts: list[str] = []
+        super().__init__(make_tokenizer([*SPECIAL]), speech="compact", name="tiny")
+
+    def encode(self, text: str) -> list[int]:
+        self.texts.append(text)
+        return [self._number.setdefault(word, len(self._number)) for word in text.split()]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        known = list(self._number)
+        return " ".join(known[i] for i in ids)
+
+
+def needed_words(tasks: Iterable[Task], seed: int = 0) -> list[str]:
+    """The vocabulary for the episodes of these tasks, errors included, and every name that a world may hold."""
+    chat = _Words()
+    demonstrator = Demonstrator(chat, mistakes=0.15, seed=seed)
+    for task in tasks:
+        demonstrator.demonstration(task)
+    names = lexicon()
+    always = [*names.first_names, *names.last_names, *CITIES]
+    return vocabulary([*chat.texts, *always * _NAMES_COUNT])
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """How a base was made and what it scores; `recipe.json` beside its weights.
+
+    Attributes:
+        suite_version: of the package whose tasks it was made for.
+        tasks: `tiny_sets.fingerprint()` of these tasks.
+        steps, batch, learning_rate, seed: of the training.
+        long_share: which share of the demonstrations are long tasks.
+        parameters: of the network.
+        seconds: how long it took.
+        scores: success by set and sampling temperature.
+    """
+
+    suite_version: str
+    tasks: str
+    steps: int
+    batch: int
+    learning_rate: float
+    seed: int
+    long_share: float
+    parameters: int
+    seconds: float
+    scores: dict[str, float]
+
+
+def make_base(
+    folder: str | os.PathLike[str],
+    *,
+    steps: int = 12_000,
+    batch: int = 16,
+    learning_rate: float = 3e-3,
+    long_share: float = 0.0,
+    seed: int = 0,
+    word_tasks: int = 10_000,
+    model_options: Mapping[str, Any] | None = None,
+    score: Callable[[Any], dict[str, float]] | None = None,
+    on_row: Callable[[dict[str, float]], None] = lambda _: None,
+) -> Path:
+    """Makes a tiny policy from nothing and saves it, with its tokenizer and recipe.
+
+    Args:
+        folder: where to; it is replaced as a whole.
+        steps, batch, learning_rate: see `train`.
+        long_share: which share of the demonstrations are long tasks; 0 leaves composing to reward.
+        seed: of everything.
+        word_tasks: from how many tasks the vocabulary is taken.
+        model_options: keywords of `make_model`.
+        score: makes the scores of the recipe from the policy.
+        on_row: called every 50 steps with `step`, `steps`, `loss`, `seconds`.
+
+    Returns:
+        The folder.
+    """
+    from rods_env.agents.policy import Policy
+
+    begun = time.monotonic()
+    half = word_tasks // 2
+    words = needed_words([*islice(short_tasks(seed + 11), half), *islice(long_tasks(seed + 12), half)], seed)
+    tokenizer = make_tokenizer(words)
+    chat = Chat(tokenizer, speech="compact", name="tiny")
+    model = make_model(len(words), seed, **(model_options or {}))
+    mean = [0.0, 0.0]
+
+    def on_step(step: int, loss: float) -> None:
+        mean[0], mean[1] = 0.98 * mean[0] + 0.02 * loss, 0.98 * mean[1] + 0.02
+        if step % 50 == 0 or step == steps:
+            on_row({"step": step, "steps": steps, "loss": mean[0] / mean[1], "seconds": time.monotonic() - begun})
+
+    shown = demonstrations(chat, _mixed(seed, long_share), seed=seed)
+    train(model, shown, steps=steps, batch=batch, learning_rate=learning_rate, seed=seed, on_step=on_step)
+    policy = Policy("tiny", model, tokenizer, chat)
+    recipe = Recipe(
+        suite_version=SUITE_VERSION, tasks=fingerprint(), steps=steps, batch=batch, learning_rate=learning_rate,
+        seed=seed, long_share=long_share, parameters=sum(p.numel() for p in model.parameters()),
+        seconds=round(time.monotonic() - begun), scores=score(policy) if score else {},
+    )  # fmt: skip
+    policy.save(folder, recipe=msgspec.to_builtins(recipe))
+    return Path(folder)
+
+
+def _mixed(seed: int, long_share: float) -> Iterator[Task]:
+    rng = np.random.default_rng([seed, 5])
+    short, long = short_tasks(seed + 1001), long_tasks(seed + 1002)
+    while True:
+        yield next(long if rng.random() < long_share else short)
