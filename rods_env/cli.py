@@ -31,6 +31,7 @@ from rods_env.cli_options import (
     make_screen,
     one_of,
 )
+from rods_env.cli_train import train
 from rods_env.errors import RodsError
 
 if TYPE_CHECKING:
@@ -228,9 +229,15 @@ def variants(
 @app.command("eval")
 def eval_(
     agent: Annotated[
-        str, typer.Option(metavar="AGENT", help="oracle, do-nothing, random or read-everything.")
+        str,
+        typer.Option(
+            metavar="AGENT",
+            help="oracle, do-nothing, random, read-everything; or a policy: a run folder, tiny, smollm2, OWNER/NAME.",
+        ),
     ] = "oracle",
-    tasks: Annotated[str, typer.Option(metavar="SET", help="seeds, heldout, or a task file.")] = "heldout",
+    tasks: Annotated[
+        str | None, typer.Option(metavar="SET", help="seeds, heldout, or a task file; heldout if not given.")
+    ] = None,
     limit: Limit = None,
     seed: Seed = 0,
     json: Json = None,
@@ -240,17 +247,25 @@ def eval_(
     from rods_env import cli_tables as tables
     from rods_env.agents.evaluate import evaluate
     from rods_env.agents.scripted import AGENTS
+    from rods_env.cli_policy import POLICIES, is_policy, play_policy
     from rods_env.tasks.task import load_tasks
 
-    one_of("agent", agent, list(AGENTS))
     check_place(json)
-    chosen = load_tasks(tasks)[:limit]
     screen = make_screen(quiet)
-    with screen.progress(f"{agent} plays {tasks}", len(chosen)) as done:
-        found = evaluate(lambda env: AGENTS[agent](env, seed), chosen, seed, progress=done)
-    tables.print_evaluation(screen, found, f"{agent} on {tasks}, seed {seed}")
+    if agent not in AGENTS and is_policy(agent):
+        found, place = play_policy(screen, agent, tasks, limit, seed)
+    else:
+        one_of("agent", agent, [*AGENTS, *POLICIES, "a folder", "OWNER/NAME of Hugging Face"])
+        place = tasks or "heldout"
+        chosen = load_tasks(place)[:limit]
+        with screen.progress(f"{agent} plays {place}", len(chosen)) as done:
+            found = evaluate(lambda env: AGENTS[agent](env, seed), chosen, seed, progress=done)
+    tables.print_evaluation(screen, found, f"{agent} on {place}, seed {seed}")
     if json is not None:
         found.save(json)
+
+
+app.command("train")(train)
 
 
 # ---------------------------------------------------------------------- validate, make-tasks

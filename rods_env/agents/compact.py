@@ -17,10 +17,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from rods_env.apis.draw import is_day
-from rods_env.apis.registry import TOOLS, Port, Tool
+from rods_env.apis.api import Table
+from rods_env.apis.registry import APIS, TOOLS, Port, Tool, generation, placeholders
 from rods_env.envs.calls import write_calls
 from rods_env.envs.transcript import Message
 from rods_env.tasks.text import MONTHS, say_date
@@ -81,12 +83,16 @@ class CompactChat:
         return {"role": message["role"], "content": said}
 
     def _row(self, row: Mapping[str, Any]) -> Iterator[str]:
-        """The values of a record, the own id last: what one looks for stands right before the id one needs."""
+        """The values of a record, the own id right behind what it is called by: whoever looks for "the blue lamp" in a
+        list finds the id in the next word."""
         own = row.get("id")
+        key = _called_by(generation()).get(own[:3]) if own is not None else None
         for name, value in row.items():
             if name != "id" and value != "":
                 yield self.value(value)
-        if own is not None:
+            if name == key:
+                yield self.value(own)
+        if own is not None and key not in row:
             yield self.value(own)
 
     def value(self, value: Any) -> str:
@@ -170,6 +176,20 @@ class CompactChat:
         if day is not None and port.kind == "date":
             return f"{day[3] or self.year}-{MONTHS.index(day[2]) + 1:02d}-{int(day[1]):02d}"
         return self._spelled.get(said) or said.replace(" : ", ":")
+
+
+@lru_cache(maxsize=1)
+def _called_by(_: int) -> dict[str, str]:
+    """The field by which people call or choose the records of a table, by the prefix of their ids."""
+    found = {}
+    for api in APIS.values():
+        for table in vars(api).values():
+            if isinstance(table, Table):
+                called = sorted(placeholders(table.record.CALLED))
+                chosen = [name for name, phrase in table.record.PICK.items() if isinstance(phrase, str)]
+                for name in [*called, *chosen][:1]:
+                    found[table.prefix] = name
+    return found
 
 
 def _digits(value: float) -> list[str]:

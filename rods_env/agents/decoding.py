@@ -4,18 +4,19 @@ Every sequence has a slot. A request gives the slot's new tokens (what was heard
 message is sampled after them, one token a step for all requests; what has ended leaves the batch. Sequences differ in
 length: each token is written at its own place, so nothing is padded on the left and nothing computed twice.
 
-The random numbers belong to the sequence, not to the batch: token k of a sequence is drawn with its k-th uniform number,
-by inverting the cumulated probabilities. The same episode is sampled in the same way alone or among others.
+The random numbers belong to the sequence, not to the batch: token k of a sequence is drawn with its k-th uniform
+number, by inverting the cumulated probabilities. The same episode is sampled in the same way alone or among others.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812 - its usual name
 
 from rods_env.agents.forward import make_forward
 from rods_env.errors import RodsError
@@ -67,7 +68,7 @@ class Sampler:
         lean: whether to use our own forward pass where there is one for the architecture; it computes the same.
 
     Raises:
-        RodsError: for a setting out of range.
+        RodsError: for a setting out of range, or a model whose architecture the slots do not fit.
     """
 
     def __init__(
@@ -86,6 +87,9 @@ class Sampler:
             raise RodsError(f"temperature must be 0 or more; got {temperature!r}.")
         if not 0 < top_p <= 1:
             raise RodsError(f"top_p must be above 0 and at most 1; got {top_p!r}.")
+        for name, value in (("slots", slots), ("max_length", max_length), ("chunk", chunk)):
+            if not isinstance(value, int) or value < 1:
+                raise RodsError(f"{name} must be a whole number from 1 on; got {value!r}.")
         self.model = model
         self.temperature = temperature
         self.top_p = top_p
@@ -108,19 +112,45 @@ class Sampler:
     def generate(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples a message for each request, each of another slot.
 
+        A model in training mode is in evaluation mode meanwhile: dropout would make what is sampled not the policy's,
+        and checkpointing would forget keys and values.
+
         Raises:
-            RodsError: if a sequence would be longer than `max_length`.
+            RodsError: if a request does not fit, or what the model computes is not finite.
         """
         if not requests:
             return []
-        for request in requests:
-            if self._length[request.slot] + len(request.ids) + request.limit - 1 > self.max_length:
+        self._check(requests)
+        training = self.model.training
+        if training:
+            self.model.eval()
+        try:
+            samples = self._sample(requests, self._read(requests))
+        finally:
+            if training:
+                self.model.train()
+        if not all(math.isfinite(value) for sample in samples for value in sample.logprobs):
+            raise RodsError(
+                "expected finite logits; the model computes NaN or infinite ones: it has diverged (lower the learning "
+                "rate) or its number type is too small (use bfloat16 or float32)."
+            )
+        return samples
+
+    def _check(self, requests: Sequence[Request]) -> None:
+        slots = [request.slot for request in requests]
+        if len(set(slots)) < len(slots) or not all(0 <= slot < self.slots for slot in slots):
+            raise RodsError(f"expected requests for different slots below {self.slots}; got {slots}.")
+        for slot, ids, limit, noise, _ in requests:
+            if not len(ids) or limit < 1 or len(noise) < limit:
                 raise RodsError(
-                    f"a sequence of {self._length[request.slot]} tokens, {len(request.ids)} new ones and up to "
-                    f"{request.limit} sampled ones does not fit into {self.max_length}."
+                    f"expected new tokens, a limit from 1 on and a random number for each token of it; got {len(ids)} "
+                    f"tokens, the limit {limit} and {len(noise)} numbers for slot {slot}."
                 )
-        logits = self._read(requests)
-        return self._sample(requests, logits)
+            if self._length[slot] + len(ids) + limit - 1 > self.max_length:
+                raise RodsError(
+                    f"a sequence of {self._length[slot]} tokens, {len(ids)} new ones and up to {limit} sampled ones "
+                    f"does not fit into {self.max_length}."
+                )
 
     def _read(self, requests: Sequence[Request]) -> torch.Tensor:
         """Reads the new tokens; equal beginnings (of a group, say) once. Returns the logits of the next tokens."""

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812 - its usual name
 from transformers.cache_utils import Cache
+
+from rods_env.errors import RodsError
 
 Tensors = tuple[torch.Tensor, torch.Tensor]
 
@@ -44,7 +46,7 @@ class Slots:
         self._written = torch.where(at < some[:, None], self.positions, self.nowhere)
         self._end = int((starts + counts).max())
         self.mask = (torch.arange(self._end, device=self.device) <= self.positions[:, :, None])[:, None]
-        self.positions = self.positions.clamp(max=self.nowhere)  # of padding
+        self.positions = self.positions.clamp(max=self.nowhere - 1)  # of padding; models with a table know no others
         self._work: Tensors | None = None
 
     def copy(self, source: int, targets: Sequence[int], length: int) -> None:
@@ -62,9 +64,9 @@ class Slots:
         self._longest = int(lengths.max())
         end = min(self._longest + most, self.nowhere) + 1
         whole = list(rows) == list(range(self._slots))
-        self._work = (
-            (self.keys, self.values) if whole else (self.keys[:, self.rows, :, :end], self.values[:, self.rows, :, :end])
-        )
+        self._work = self.keys, self.values
+        if not whole:
+            self._work = self.keys[:, self.rows, :, :end], self.values[:, self.rows, :, :end]
 
     def keep(self, kept: torch.Tensor) -> None:
         """Only these of the rows at work go on."""
@@ -75,7 +77,8 @@ class Slots:
 
     def next(self) -> None:
         """The next pass reads one token of each row at work."""
-        self.positions = self.lengths[:, None].clamp(max=self.nowhere)
+        self._at = self.lengths.clamp(max=self.nowhere)  # what ended at the limit still goes on, and belongs nowhere
+        self.positions = self._at[:, None].clamp(max=self.nowhere - 1)
         self._longest = min(self._longest + 1, self.nowhere)
         self._end = self._longest
         self.mask = (torch.arange(self._end, device=self.device) <= self.positions[:, :, None])[:, None]
@@ -90,7 +93,7 @@ class Slots:
             self.keys[layer][rows, :, self._written] = keys.transpose(1, 2)
             self.values[layer][rows, :, self._written] = values.transpose(1, 2)
             return self.keys[layer][self.rows, :, : self._end], self.values[layer][self.rows, :, : self._end]
-        at = self.positions[:, 0]
+        at = self._at
         work_keys, work_values = self._work[0][layer], self._work[1][layer]
         order = torch.arange(len(at), device=self.device)
         work_keys[order, :, at] = keys[:, :, 0]
@@ -102,13 +105,18 @@ class Slots:
 
 
 class Forward:
-    """Passes of any causal language model of transformers with full attention, through its own `forward`."""
+    """Passes of any causal language model of transformers with full attention, through its own `forward`.
+
+    Raises:
+        RodsError: if the model has layers that a buffer of keys and values does not serve.
+    """
 
     def __init__(self, model: Any, slots: int, max_length: int) -> None:
+        _check_layers(model, max_length)
         self.model = model
         self.slots = Slots(model, slots, max_length)
         self._cache = _SlotCache(self.slots)
-        names = inspect.signature(model.forward).parameters
+        names = inspect.signature(model.get_decoder().forward).parameters
         self._name = "cache" if "cache" in names else "past_key_values"  # its name before transformers 5.20
 
     def read(
@@ -127,8 +135,11 @@ class Forward:
 
     def _pass(self, tokens: torch.Tensor, last: torch.Tensor | None) -> torch.Tensor:
         base = self.model.get_decoder()
+        mask = self.slots.mask
+        if base.config._attn_implementation == "eager":  # adds the mask to the scores
+            mask = torch.zeros_like(mask, dtype=self.model.dtype).masked_fill_(~mask, torch.finfo(self.model.dtype).min)
         hidden = base(
-            input_ids=tokens, attention_mask=self.slots.mask, position_ids=self.slots.positions,
+            input_ids=tokens, attention_mask=mask, position_ids=self.slots.positions,
             use_cache=True, **{self._name: self._cache},
         ).last_hidden_state  # fmt: skip
         at = torch.arange(len(tokens), device=tokens.device)
@@ -144,7 +155,9 @@ class _SlotCache(Cache):
         super().__init__(layers=[])
         self._slots = slots
 
-    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any) -> Tensors:
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> Tensors:
         return self._slots.write(layer_idx, key_states, value_states)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
@@ -205,15 +218,71 @@ def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tens
 
 
 def make_forward(model: Any, slots: int, max_length: int, lean: bool = True) -> Forward:
-    """The passes of a model: lean for a plain float32 Llama on a CPU, its own otherwise."""
+    """The passes of a model: lean for a plain float32 Llama on a CPU, its own otherwise.
+
+    Raises:
+        RodsError: if they do not compute what the model computes.
+    """
+    kind = LeanLlama if lean and _is_plain_llama(model) else Forward
+    forward = kind(model, slots, max_length)
+    _check_logits(model, forward, max_length)
+    return forward
+
+
+def _is_plain_llama(model: Any) -> bool:
     from transformers import LlamaForCausalLM
 
-    config = model.config
-    plain = (
-        type(model) is LlamaForCausalLM
-        and config.hidden_act == "silu"
-        and model.dtype == torch.float32
-        and model.device.type == "cpu"
-        and model.model.rotary_emb.attention_scaling == 1.0
+    if type(model) is not LlamaForCausalLM or model.dtype != torch.float32 or model.device.type != "cpu":
+        return False
+    rotary = model.model.rotary_emb
+    # Adapters put layers of their own where linear ones were.
+    linear = [m for layer in model.model.layers for m in (*layer.self_attn.children(), *layer.mlp.children())]
+    return (
+        model.config.hidden_act == "silu"
+        and rotary.attention_scaling == 1.0
+        and rotary.rope_type in ("default", "linear", "llama3")  # others depend on the length
+        and all(type(module) is torch.nn.Linear for module in linear if next(module.parameters(), None) is not None)
+        and type(model.lm_head) is torch.nn.Linear
+        and model.lm_head.bias is None
     )
-    return LeanLlama(model, slots, max_length) if lean and plain else Forward(model, slots, max_length)
+
+
+def _check_layers(model: Any, max_length: int) -> None:
+    config = model.config.get_text_config()
+    name = type(model).__name__
+    kinds = set(getattr(config, "layer_types", None) or ())
+    window = getattr(config, "sliding_window", None)
+    others = sorted(kinds - {"full_attention", "sliding_attention"})
+    if others:
+        raise RodsError(f"expected a model with full attention; {name} has layers of {', '.join(others)}.")
+    if window and window < max_length and (not kinds or "sliding_attention" in kinds):
+        raise RodsError(
+            f"expected a model with full attention; {name} attends to {window} tokens only: allow an episode at most "
+            f"{window} tokens; now it may have {max_length}."
+        )
+    attention = config._attn_implementation
+    if attention not in ("sdpa", "eager"):
+        raise RodsError(f"expected a model with the attention 'sdpa' or 'eager' for sampling; got {attention!r}.")
+
+
+@torch.no_grad()
+def _check_logits(model: Any, forward: Forward, max_length: int) -> None:
+    """Compares a few tokens read in two passes with the model's own forward: scaled or capped logits, say, differ."""
+    ids = np.arange(1, 1 + min(5, max_length, model.config.get_text_config().vocab_size - 1))[None]
+    if ids.shape[1] < 2:
+        return
+    training = model.training
+    model.eval()
+    try:
+        expected = model(input_ids=torch.from_numpy(ids).to(model.device)).logits[0, -1].float()
+        forward.read([0], ids[:, :-1], np.array([0]), np.array([ids.shape[1] - 1]))
+        found = forward.read([0], ids[:, -1:], np.array([ids.shape[1] - 1]), np.array([1]))[0].float()
+    finally:
+        model.train(training)
+    allowed = (1e-3 if model.dtype == torch.float32 else 0.1) * max(1e-3, float(expected.abs().max()))
+    if not float((found - expected).abs().max()) <= allowed and bool(expected.isfinite().all()):
+        raise RodsError(
+            f"the logits of {type(model).__name__} are not what sampling with kept keys and values computes (off by "
+            f"{float((found - expected).abs().max()):.2g}): use a Llama, Qwen2, Qwen3 or another model whose logits "
+            "are its output embedding times its last hidden state."
+        )

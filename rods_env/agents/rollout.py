@@ -1,10 +1,10 @@
-"""Plays many episodes in lockstep: every round samples one message for each episode, then every environment takes its own.
+"""Plays many episodes in lockstep: every round samples a message for each, then every environment takes its own.
 
-    engine = RolloutEngine(policy, max_message=32)
+    engine = RolloutEngine(policy.sampler(slots=128, max_length=512), policy.chat, max_message=32)
     rollouts = engine.play([Start(task) for task in tasks])
 
-An episode is tokens in, tokens out (`Chat`), and its keys and values are kept from message to message (`Sampler`), so it
-costs what its length costs. What stands behind `generate` may be a model, a scripted agent (`ScriptedSampler`), or
+An episode is tokens in, tokens out (`Chat`), and its keys and values are kept from message to message (`Sampler`), so
+it costs what its length costs. What stands behind `generate` may be a model, a scripted agent (`ScriptedSampler`), or
 whatever else samples messages. The same engine plays for training and for evaluation.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -21,10 +21,17 @@ import numpy as np
 
 from rods_env.agents.chat import Chat, Dialogue
 from rods_env.agents.decoding import Request, Sample
+from rods_env.agents.scripted_sampler import ScriptedSampler
+from rods_env.apis.registry import TOOLS
+from rods_env.envs.tool_use import Snapshot
 from rods_env.errors import RodsError
 from rods_env.tasks.task import Task
+from rods_env.tasks.validation import offered_tools
+
+__all__ = ["Generator", "Hooks", "Live", "Rollout", "RolloutEngine", "ScriptedSampler", "Start"]
 
 _LOG = logging.getLogger(__name__)
+_MOST_CRASHES = 100  # in a row, after which nothing can be expected of an environment
 
 
 class Start(NamedTuple):
@@ -35,7 +42,8 @@ class Start(NamedTuple):
         group: episodes of a group carry the same number; hooks see it.
         snapshot: of `ToolUseEnv.snapshot`: the episode goes on from there instead of the beginning of the task.
         dialogue: what was said up to the snapshot; it is copied.
-        number: seeds the noise of the episode, together with the engine's seed. None: the engine counts.
+        number: seeds the noise of the episode, together with the engine's seed: equal numbers and equal words so far
+            give equal next words. None: the engine counts, see `RolloutEngine.played`.
     """
 
     task: Task
@@ -51,7 +59,7 @@ class Rollout(NamedTuple):
     Attributes:
         task: what was played.
         group: as in `Start`.
-        ids: all token ids.
+        ids: all token ids up to the last sampled one; those of the prompt if none was sampled.
         mask: 1 on sampled ids, else 0; as long as `ids`.
         logprobs: log-probability of each sampled id at the sampling temperature; 0 elsewhere; as long as `ids`.
         prompt_length: how many ids stood before the first message.
@@ -59,8 +67,8 @@ class Rollout(NamedTuple):
         success: whether everything passed.
         termination: `completed`, `step_limit`, `failed_turn` (of the environment); `turn_tokens`, `episode_tokens`,
             `messages` (limits of the engine); `stopped` (by a hook), `crashed`.
-        messages: how many messages the policy wrote.
-        actions: what each said to the environment.
+        messages: how many messages the policy wrote, those before a snapshot included.
+        actions: what each said to the environment, those before a snapshot left out.
         seconds: how long the environment worked for it.
     """
 
@@ -87,7 +95,8 @@ class Live:
         env: its environment.
         dialogue: its tokens so far.
         info: the latest information of the environment.
-        actions: what the policy said so far.
+        actions: what the policy said so far, behind the snapshot if it began from one.
+        messages: how many messages it wrote, before the snapshot too.
         value: the sum of rewards so far.
         turn_tokens: how many tokens were sampled in the open turn.
     """
@@ -100,11 +109,20 @@ class Live:
         self.dialogue: Dialogue | None = None
         self.info: dict[str, Any] = {}
         self.actions: list[str] = []
+        self.messages = 0
         self.value = 0.0
         self.turn_tokens = 0
         self.heard: list[int] = []  # ids that the sampler has not read
-        self.noise = np.empty(0)
+        self.random: np.random.Generator
+        self._noise = np.empty(0)
         self.seconds = 0.0
+
+    def noise(self, at: int, n: int) -> np.ndarray[Any, Any]:
+        """The random numbers of the tokens from place `at` on: each place of an episode has its own."""
+        missing = at + n - len(self._noise)
+        if missing > 0:
+            self._noise = np.concatenate([self._noise, self.random.random(max(missing, 512))])
+        return self._noise[at : at + n]
 
     @property
     def turn(self) -> int:
@@ -126,7 +144,7 @@ class Generator(Protocol):
 
 
 class Hooks:
-    """What may be done while episodes are played; both do nothing here.
+    """What may be done while episodes are played; both do nothing here. What they raise ends the play.
 
     `after_round` sees all live episodes after every round, and returns those to stop (a gate). `at_turn` is told when a
     turn opens, before anything is said in it; `live.env.unwrapped.snapshot()` and `live.dialogue.fork()` then give a
@@ -151,13 +169,15 @@ class RolloutEngine:
         max_message: most tokens of a message.
         max_turn: most sampled tokens of a turn.
         max_messages: most messages of an episode.
-        seed: of the noise.
+        seed: of the noise, from 0 on.
         hooks: see `Hooks`.
 
     Attributes:
         seconds: what was spent, by part: `generate`, `environment` (its steps, and the tokens of what it says).
         tokens: how many tokens were sampled.
         crashed: how many episodes crashed.
+        played: how many episodes were begun that have no number of their own. The next one gets this number, in the
+            order of `starts`, whatever the slots; a run that is continued sets it to what it was.
     """
 
     def __init__(
@@ -175,6 +195,8 @@ class RolloutEngine:
         for name, value in (("max_message", max_message), ("max_turn", max_turn), ("max_messages", max_messages)):
             if not isinstance(value, int) or value < 1:
                 raise RodsError(f"{name} must be a whole number from 1 on; got {value!r}.")
+        if not isinstance(seed, int) or not 0 <= seed < 1 << 64:
+            raise RodsError(f"seed must be a whole number from 0 on, of at most 64 bits; got {seed!r}.")
         self.generator = generator
         self.chat = chat
         self.max_message = max_message
@@ -182,10 +204,11 @@ class RolloutEngine:
         self.max_messages = max_messages
         self.seed = seed
         self.hooks = hooks or Hooks()
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = defaultdict(float)
         self.tokens = 0
         self.crashed = 0
-        self.played = 0  # numbers the episodes; part of what is saved
+        self.played = 0
+        self._in_a_row = 0  # crashes
         self._make_env = make_env or _make_env
         self._envs: dict[int, Any] = {}
 
@@ -198,56 +221,70 @@ class RolloutEngine:
 
         Returns:
             The rollouts, in the order of `starts`.
+
+        Raises:
+            RodsError: if a start has a snapshot without a dialogue, or environments do nothing but crash.
         """
-        waiting = deque(enumerate(starts))
+        waiting: deque[tuple[int, Start, int]] = deque()
+        for place, start in enumerate(starts):
+            if (start.snapshot is None) != (start.dialogue is None):
+                raise RodsError("expected a Start with both a snapshot and the dialogue up to it, or neither; got one.")
+            waiting.append((place, start, self.played if start.number is None else start.number))
+            self.played += start.number is None
         free = list(range(self.generator.slots))[::-1]
-        done: list[Rollout | None] = [None] * len(starts)
+        done: dict[int, Rollout] = {}
         places: dict[int, int] = {}  # slot, to the place in `starts`
         live: dict[int, Live] = {}
-        while waiting or live:
-            begun = time.perf_counter()
-            while waiting and free:
-                place, start = waiting.popleft()
-                number = self.played if start.number is None else start.number
-                self.played += start.number is None
-                one = Live(start, free.pop(), number)
-                termination = self._begin(one)
-                if termination is None:
-                    live[one.slot], places[one.slot] = one, place
-                else:
-                    done[place] = self._finished(one, termination)
+        try:
+            while waiting or live:
+                begun = time.perf_counter()
+                while waiting and free:
+                    place, start, number = waiting.popleft()
+                    one = Live(start, free.pop(), number)
+                    termination = self._begin(one)
+                    if termination is None:
+                        live[one.slot], places[one.slot] = one, place
+                    else:
+                        done[place] = self._finished(one, termination)
+                        free.append(one.slot)
+                        progress(1)
+                self.seconds["environment"] += time.perf_counter() - begun
+                for one, termination in self._round(live):
+                    del live[one.slot]
+                    done[places.pop(one.slot)] = self._finished(one, termination)
+                    self.generator.release(one.slot)
                     free.append(one.slot)
                     progress(1)
-            self.seconds["environment"] += time.perf_counter() - begun
-            ended = self._round(live)
-            for one, termination in ended:
-                del live[one.slot]
-                done[places.pop(one.slot)] = self._finished(one, termination)
-                self.generator.release(one.slot)
-                free.append(one.slot)
-                progress(1)
-        return [rollout for rollout in done if rollout is not None]
+        finally:
+            for slot in live:  # of a play that was broken off
+                self.generator.release(slot)
+        return [done[place] for place in range(len(starts))]
+
+    def close(self) -> None:
+        """Closes the environments."""
+        while self._envs:
+            self._envs.popitem()[1].close()
 
     # ------------------------------------------------------------------ an episode
 
     def _begin(self, live: Live) -> str | None:
         """Resets the environment. Returns why the episode has ended already, if it has."""
-        start = live.start
-        noise = np.random.Generator(np.random.Philox(key=[self.seed, live.number]))
-        live.noise = noise.random(self.generator.max_length)
+        start, begun = live.start, time.perf_counter()
+        live.random = np.random.Generator(np.random.Philox(key=[self.seed, live.number]))
         try:
             live.env = self._envs.pop(live.slot, None) or self._make_env(start.task)
             _, live.info = live.env.reset(options={"task": start.task})
-            if start.snapshot is None:
+            if start.dialogue is None:
                 live.dialogue = self.chat.begin(live.info)
             else:
-                assert start.dialogue is not None
                 live.env.unwrapped.restore(start.snapshot)
                 live.dialogue = start.dialogue.fork()
-                live.info = {**live.info, "turn": start.snapshot.turn, "progress": start.snapshot.progress}
+                live.info = _resumed(live.info, start.snapshot)
                 live.value = start.snapshot.progress
-        except Exception:
-            return self._crash(live)
+                live.messages = sum(m["role"] == "assistant" for m in live.dialogue.conversation)
+        except Exception as error:
+            return self._crash(live, error)
+        live.seconds += time.perf_counter() - begun
         live.heard = list(live.dialogue.ids)
         if self._room(live) < 1:
             _LOG.warning("task %s: %d tokens to read leave no room for an answer", start.task.id, len(live.heard))
@@ -258,7 +295,7 @@ class RolloutEngine:
     def _room(self, live: Live) -> int:
         """How many tokens the next message may have."""
         assert live.dialogue is not None
-        left = self.generator.max_length - len(live.dialogue.ids) + 1
+        left = self.generator.max_length - len(live.dialogue.ids)
         return min(self.max_message, self.max_turn - live.turn_tokens, left)
 
     def _round(self, live: dict[int, Live]) -> list[tuple[Live, str]]:
@@ -287,10 +324,8 @@ class RolloutEngine:
 
     def _request(self, live: Live) -> Request:
         assert live.dialogue is not None
-        at = len(live.dialogue.ids)
         room = self._room(live)
-        noise = live.noise[at - 1 : at - 1 + room]
-        return Request(live.slot, live.heard, room, noise, live)
+        return Request(live.slot, live.heard, room, live.noise(len(live.dialogue.ids), room), live)
 
     def _take(self, live: Live, sample: Sample) -> str | None:
         """The environment takes a message. Returns why the episode ended, if it did."""
@@ -298,20 +333,21 @@ class RolloutEngine:
         assert dialogue is not None
         action = dialogue.say(sample.ids, sample.logprobs)
         live.actions.append(action)
+        live.messages += 1
         live.turn_tokens += len(sample.ids)
         turn = live.turn
         try:
             _, reward, terminated, truncated, live.info = live.env.step(action)
-        except Exception:
-            return self._crash(live)
-        live.value += float(reward)
-        if terminated or truncated:
-            return str(live.info.get("termination") or ("completed" if terminated else "step_limit"))
-        # The last sampled token was not read yet.
-        live.heard = [sample.ids[-1], *dialogue.hear(live.info)]
+            live.value += float(reward)
+            if terminated or truncated:
+                return str(live.info.get("termination") or ("completed" if terminated else "step_limit"))
+            # The last sampled token was not read yet.
+            live.heard = [sample.ids[-1], *dialogue.hear(live.info)]
+        except Exception as error:
+            return self._crash(live, error)
         if live.turn != turn:
             live.turn_tokens = 0
-        if len(live.actions) >= self.max_messages:
+        if live.messages >= self.max_messages:
             return "messages"
         if live.turn_tokens >= self.max_turn:
             return "turn_tokens"
@@ -321,68 +357,45 @@ class RolloutEngine:
             self.hooks.at_turn(live)
         return None
 
-    def _crash(self, live: Live) -> str:
+    def _crash(self, live: Live, error: Exception) -> str:
+        """Leaves an episode out whose environment raised. Nobody knows in what state it is, so a new one is made."""
         self.crashed += 1
-        live.env = None  # nobody knows in what state it is
+        self._in_a_row += 1
+        live.env = None
         _LOG.error("task %s: the environment crashed; the episode is left out", live.start.task.id, exc_info=True)
+        if self._in_a_row >= _MOST_CRASHES:
+            raise RodsError(
+                f"expected an environment that crashes now and then at most; {self._in_a_row} episodes in a row "
+                f"crashed, the last with {type(error).__name__}: {error}. Play a task by hand, or see the log."
+            ) from error
         return "crashed"
 
     def _finished(self, live: Live, termination: str) -> Rollout:
-        dialogue = live.dialogue
-        evidence = termination not in ("crashed", "stopped")
-        value = min(1.0, max(0.0, live.value))
+        if termination != "crashed":
+            self._in_a_row = 0
         if live.env is not None:
             self._envs[live.slot] = live.env
+        evidence = termination not in ("crashed", "stopped")
+        value = min(1.0, max(0.0, live.value))
+        dialogue = live.dialogue
+        ids, mask, logprobs = (dialogue.ids, dialogue.mask, dialogue.logprobs) if dialogue else ([], [], [])
+        if live.actions:  # what was heard after the last message led to nothing
+            end = len(mask) - mask[::-1].index(1)
+            ids, mask, logprobs = ids[:end], mask[:end], logprobs[:end]
         return Rollout(
-            live.start.task, live.start.group,
-            dialogue.ids if dialogue else [], dialogue.mask if dialogue else [], dialogue.logprobs if dialogue else [],
-            dialogue.prompt_length if dialogue else 0,
+            live.start.task, live.start.group, ids, mask, logprobs, dialogue.prompt_length if dialogue else 0,
             value if evidence else None, evidence and value > 1 - 1e-9, termination,
-            len(live.actions), live.actions, live.seconds,
+            live.messages, live.actions, live.seconds,
         )  # fmt: skip
+
+
+def _resumed(info: dict[str, Any], snapshot: Snapshot) -> dict[str, Any]:
+    """The information of a reset as it was when the snapshot was taken."""
+    offered = offered_tools(snapshot.task, snapshot.turn)
+    known = {"turn": snapshot.turn, "progress": snapshot.progress, "messages": snapshot.transcript}
+    left = info["attempts_left"] - snapshot.attempts
+    return {**info, **known, "tools": [TOOLS[name].schema for name in offered], "attempts_left": left}
 
 
 def _make_env(task: Task) -> gym.Env[Any, Any]:
     return gym.make("ToolUse-RODS-v0", tasks=[task], disable_env_checker=True)
-
-
-class ScriptedSampler:
-    """Scripted agents behind `generate`.
-
-    Args:
-        chat: in whose tokens they speak.
-        make_agent: makes an agent from an environment; `Oracle`, say.
-        slots: how many episodes are played at once.
-        max_length: the most tokens of an episode.
-    """
-
-    def __init__(
-        self, chat: Chat, make_agent: Callable[[Any], Any], *, slots: int = 128, max_length: int = 100_000
-    ) -> None:
-        self.slots = slots
-        self.max_length = max_length
-        self._chat = chat
-        self._make_agent = make_agent
-        self._agents: dict[int, Any] = {}
-
-    def generate(self, requests: Sequence[Request]) -> list[Sample]:
-        return [self._said(request) for request in requests]
-
-    def release(self, slot: int) -> None:
-        self._agents.pop(slot, None)
-
-    def _said(self, request: Request) -> Sample:
-        import msgspec
-
-        from rods_env.envs.calls import parse_calls
-
-        live = request.episode
-        agent = self._agents.get(request.slot)
-        if agent is None:
-            agent = self._agents[request.slot] = self._make_agent(live.env)
-            if hasattr(agent, "begin"):
-                agent.begin(live.info)
-        said = agent.act(list(live.info["messages"]), live.info.get("tools", []))
-        calls = [(c.name, msgspec.json.decode(c.arguments)) for c in parse_calls(said)]
-        ids = [*self._chat.encode(live.dialogue.speech.calls(calls)), *self._chat.end_ids][: request.limit]
-        return Sample(ids, [0.0] * len(ids))

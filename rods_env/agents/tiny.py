@@ -72,6 +72,7 @@ def make_model(
     kv_heads: int = 2,
     inner: int = 384,
     initializer_range: float = 0.06,
+    rope_theta: float = 1e6,
     previous_word_head: bool = True,
 ) -> Any:
     """An untrained Llama. The seed is not a global one: torch's generator is left as it was."""
@@ -82,7 +83,7 @@ def make_model(
         vocab_size=vocabulary_size, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
         num_key_value_heads=kv_heads, intermediate_size=inner, max_position_embeddings=MAX_LENGTH,
         initializer_range=initializer_range, attention_bias=True, tie_word_embeddings=True,
-        rope_parameters={"rope_type": "default", "rope_theta": 1000.0}, bos_token_id=None,
+        rope_parameters={"rope_type": "default", "rope_theta": rope_theta}, bos_token_id=None,
         pad_token_id=SPECIAL.index(PAD), eos_token_id=SPECIAL.index(END),
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]):

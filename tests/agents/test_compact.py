@@ -52,9 +52,9 @@ def test_an_oracle_that_speaks_in_words_solves_every_task(name):
 def test_what_nobody_knows_by_heart_is_one_word_wherever_it_stands():
     chat = CompactChat("2026")
     row = {"id": "cus_k3v9x", "name": "Ana Ruiz", "email": "ana.ruiz@example.com", "note": "No hurry."}
-    assert chat.result(json.dumps(row)) == 'Ana Ruiz @1 "1 #1'
+    assert chat.result(json.dumps(row)) == 'Ana Ruiz #1 @1 "1'
     assert chat.text('Mail ana.ruiz@example.com "No hurry." and "Yes", please.') == 'Mail @1 "1 and "2 , please .'
-    assert chat.result(json.dumps([{"id": "ord_aaaaa", "customer_id": "cus_k3v9x"}])) == "#1 #2"
+    assert chat.result(json.dumps([{"id": "ord_aaaaa", "customer_id": "cus_k3v9x"}])) == "#1 #2"  # no item to stand behind
     assert chat.result("[]") == "nothing"
 
 

@@ -1,0 +1,232 @@
+"""TRL's `GRPOTrainer`, configured for whole episodes: what it is told, and what it need not compute."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from datasets import Dataset
+from transformers import PrinterCallback, TrainerCallback
+from trl import GRPOConfig, GRPOTrainer
+
+from rods_env.agents.rollout import Rollout
+from rods_env.agents.run_folder import RunFolder
+from rods_env.agents.settings import TrainSettings
+from rods_env.errors import RodsError
+
+_PART = 4096  # tokens of a forward pass on a CPU, padding included: what stays in its caches [measured]
+
+
+class GroupTrainer(GRPOTrainer):  # type: ignore[misc]
+    """The trainer, with its public hooks `compute_loss` and `log` extended.
+
+    Episodes differ in length, and many groups agree. TRL pads all to the longest of the step and computes a loss of
+    zero for groups that agree. Here columns that hold padding only are cut off, episodes without an advantage are left
+    out where their loss and gradient are exactly zero, and episodes of like length are computed together. Loss and
+    gradient stay what they are.
+
+    Attributes:
+        further: figures that join the log of each step.
+    """
+
+    further: Callable[[], dict[str, float]]
+
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        parts = self._parts(inputs)
+        return sum(super(GroupTrainer, self).compute_loss(model, part, return_outputs, num_items_in_batch)
+                   for part in parts)  # fmt: skip
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "loss" in logs:
+            logs = {**logs, **self.further()}
+        super().log(logs, start_time)
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """None: a run folder is no repository of the hub."""
+
+    def _parts(self, inputs: dict[str, Any]) -> list[dict[str, Any]]:
+        # Only the loss that is a sum over tokens, divided by the tokens of the whole step, may be divided.
+        sums = self.loss_type == "dapo"
+        rows = torch.arange(len(inputs["advantages"]), device=inputs["advantages"].device)
+        if sums and self.beta == 0.0 and not self.aux_loss_enabled:
+            telling = inputs["advantages"].nonzero()[:, 0]
+            rows = telling if len(telling) else rows[:1]  # a backward pass needs something to go through
+        if not sums or self.accelerator.num_processes > 1 or rows.device.type != "cpu":
+            return [_cut(inputs, rows)]  # processes must compute in step
+        lengths = (inputs["prompt_mask"].sum(1) + inputs["completion_mask"].sum(1))[rows]
+        order = rows[lengths.argsort(stable=True)]
+        parts: list[list[int]] = []
+        for row, length in zip(order.tolist(), lengths.sort(stable=True)[0].tolist(), strict=True):
+            if parts and length * (len(parts[-1]) + 1) <= _PART:
+                parts[-1].append(row)
+            else:
+                parts.append([row])
+        return [_cut(inputs, torch.tensor(part)) for part in parts]
+
+
+def _cut(inputs: dict[str, Any], rows: torch.Tensor) -> dict[str, Any]:
+    """Some rows of a batch, without the columns that hold their padding only."""
+    whole = {name: value[rows] if _is_rows(value) else value for name, value in inputs.items()}
+    before = int((whole["prompt_mask"].sum(0) == 0).sum())  # padding stands on the left of prompts
+    after = int((whole["completion_mask"].sum(0) > 0).sum())  # and on the right of completions
+    width = whole["completion_mask"].shape[1]
+    for name, value in whole.items():
+        if name.startswith("prompt_"):
+            whole[name] = value[:, before:]
+        elif _is_rows(value) and value.dim() == 2 and value.shape[1] == width:
+            whole[name] = value[:, :after]
+    return whole
+
+
+def _is_rows(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dim() > 0
+
+
+def columns(rollouts: Sequence[Rollout], pad: int) -> dict[str, Any]:
+    """Rollouts as TRL's `rollout_func` returns them.
+
+    TRL pads prompts on the left and completions on the right. Where the prompt ends makes no difference to the loss, as
+    what a policy was told is masked; so all are divided at one place, which leaves no padding on the left.
+
+    Log-probabilities of the sampling are not given. With one update per step TRL takes those of the update itself,
+    whose ratio is exactly 1, without a further pass; with several it computes them once.
+
+    Args:
+        rollouts: of a step.
+        pad: an id to stand where nothing was said.
+    """
+    lengths = [min(rollout.prompt_length, len(rollout.ids) - 1) for rollout in rollouts if len(rollout.ids) > 1]
+    cut = max(min(lengths, default=1), 1)
+    ids = [rollout.ids if len(rollout.ids) > 1 else [*rollout.ids, pad, pad][: cut + 1] for rollout in rollouts]
+    masks = [[*rollout.mask, *[0] * len(one)][: len(one)] for rollout, one in zip(rollouts, ids, strict=True)]
+    splits = [min(cut, len(one) - 1) for one in ids]
+    return {
+        "prompt_ids": [one[:at] for one, at in zip(ids, splits, strict=True)],
+        "completion_ids": [one[at:] for one, at in zip(ids, splits, strict=True)],
+        "env_mask": [mask[at:] for mask, at in zip(masks, splits, strict=True)],
+        "logprobs": None,
+        "episode_return": [rollout.value for rollout in rollouts],
+    }
+
+
+def episode_return(*, episode_return: list[float | None], **_: Any) -> list[float | None]:
+    """The reward of TRL: the return; None, which leaves the baseline too, for an episode that is no evidence."""
+    return episode_return
+
+
+@contextmanager
+def quiet_trainer() -> Iterator[None]:
+    """Without what TRL warns of at every use: that `rollout_func` may change, and its own use of an old name."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "You are using 'rollout_func'", UserWarning)
+        warnings.filterwarnings("ignore", "`(is_)?gradient_checkpointing(_enable|_disable)?` is", FutureWarning)
+        yield
+
+
+def _checkpointing() -> str:
+    """What transformers calls gradient checkpointing: since 5.24 activation checkpointing."""
+    new = "activation_checkpointing"
+    return new if new in GRPOConfig.__dataclass_fields__ else "gradient_checkpointing"
+
+
+def micro_batch(settings: TrainSettings, processes: int) -> int:
+    """Episodes of a forward pass: at most `settings.micro_batch`, and a divisor of a process's share.
+
+    Raises:
+        RodsError: if the episodes of a step cannot be divided among the processes.
+    """
+    total = settings.group_size * settings.groups_per_step
+    if total % processes:
+        raise RodsError(
+            f"group_size * groups_per_step must be divisible by the number of processes; got {total} episodes and "
+            f"{processes} processes."
+        )
+    share = total // processes
+    return next(size for size in range(min(settings.micro_batch, share), 0, -1) if share % size == 0)
+
+
+def make_trainer(
+    model: Any,
+    tokenizer: Any,
+    settings: TrainSettings,
+    folder: RunFolder,
+    *,
+    rollout: Callable[..., dict[str, Any]],
+    callback: TrainerCallback,
+    processes: int,
+) -> GroupTrainer:
+    """The trainer of a run.
+
+    Args:
+        model: to train.
+        tokenizer: of the model.
+        settings: of the run.
+        folder: of the run.
+        rollout: TRL's `rollout_func`.
+        callback: is told of every step.
+        processes: how many there are.
+
+    Raises:
+        RodsError: for settings that TRL or transformers refuses.
+    """
+    micro = micro_batch(settings, processes)
+    passes = settings.group_size * settings.groups_per_step // processes // micro
+    on_cpu = model.device.type == "cpu"
+    try:
+        with quiet_trainer():
+            config = GRPOConfig(
+                output_dir=str(folder.path),
+                max_steps=settings.steps,
+                num_generations=settings.group_size,
+                per_device_train_batch_size=micro,
+                gradient_accumulation_steps=passes,
+                steps_per_generation=passes,
+                num_iterations=settings.updates,
+                max_completion_length=settings.max_episode,  # what dr_grpo divides by
+                learning_rate=settings.learning_rate,
+                lr_scheduler_type=settings.schedule,
+                warmup_steps=settings.warmup_steps,
+                weight_decay=settings.weight_decay,
+                max_grad_norm=settings.max_grad_norm,
+                beta=settings.beta,
+                epsilon=settings.epsilon,
+                epsilon_high=settings.epsilon_high or None,
+                loss_type=settings.loss,
+                importance_sampling_level="sequence" if settings.loss == "luspo" else "token",
+                scale_rewards=settings.scale_rewards,
+                temperature=settings.temperature,
+                **{_checkpointing(): settings.gradient_checkpointing},
+                bf16=settings.dtype == "bfloat16",
+                fp16=settings.dtype == "float16",
+                use_cpu=on_cpu,
+                disable_dropout=True,  # what is sampled and what is trained must be the same policy
+                seed=settings.seed,
+                save_strategy="no",  # the callback says when
+                ignore_data_skip=True,  # rows are slots without content; the curriculum says what is played
+                shuffle_dataset=False,
+                dataloader_pin_memory=not on_cpu,
+                remove_unused_columns=False,
+                logging_steps=1,
+                logging_nan_inf_filter=False,  # a loss that is no number must be seen
+                report_to=list(settings.report_to) or "none",
+                disable_tqdm=True,
+            )
+            trainer = GroupTrainer(
+                model=model,
+                reward_funcs=episode_return,
+                args=config,
+                train_dataset=Dataset.from_dict({"prompt": [str(slot) for slot in range(settings.groups_per_step)]}),
+                processing_class=tokenizer,
+                callbacks=[callback],
+                rollout_func=rollout,
+            )
+    except (ValueError, TypeError, ImportError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise RodsError(f"the trainer refuses these settings: {reason}") from error
+    trainer.remove_callback(PrinterCallback)
+    return trainer
