@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from rods_env.cli_options import Json, Quick, Quiet, Seed, check_place, complain, make_screen
+from rods_env.cli_options import Json, Limit, Quick, Quiet, Seed, check_place, complain, make_screen
+from rods_env.errors import RodsError
 
 bench = typer.Typer(no_args_is_help=True, help="Measure how fast it is, and how well curricula do.")
 
@@ -48,6 +49,26 @@ def bench_discrete(seed: Seed = 0, quick: Quick = False, json: Json = None, quie
     _measure("Discrete", run, seed, quick, json, quiet)
 
 
+@bench.command("rollouts")
+def bench_rollouts(
+    policy: Annotated[str, typer.Option(metavar="NAME", help="A tiny policy: `tiny`, or a folder.")] = "tiny",
+    seed: Seed = 0,
+    quick: Quick = False,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Measure how fast the tiny policy plays, beside TRL's own loop; exit code 1 if it is too slow."""
+    from functools import partial
+
+    from rods_env.benchmarks.rollouts import failures, run
+
+    failed = failures(_measure("Rollouts", partial(run, policy=policy), seed, quick, json, quiet))
+    for sentence in failed:
+        complain(sentence)
+    if failed:
+        raise typer.Exit(1)
+
+
 def _measure(title: str, run: Any, seed: int, quick: bool, json: Path | None, quiet: bool) -> dict[str, float]:
     """Runs a benchmark, prints and saves its figures, and returns them."""
     from rods_env import cli_tables as tables
@@ -58,3 +79,38 @@ def _measure(title: str, run: Any, seed: int, quick: bool, json: Path | None, qu
         figures: dict[str, float] = run(seed=seed, quick=quick, progress=done)
     tables.print_figures(screen, title, figures, json)
     return figures
+
+
+@bench.command("training")
+def bench_training(
+    seeds: Annotated[str, typer.Option(metavar="N,N,…", help="Seeds of the runs.")] = "0,1,2",
+    run: Annotated[Path, typer.Option(metavar="FOLDER", help="Run folders; runs that are done are not made again.")] = Path(
+        "runs/bench-training"
+    ),
+    limit: Limit = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="As of `train`.")] = None,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train the tiny policy with several seeds, and measure it before and after; exit code 1 if it gains too little."""
+    from rods_env import cli_tables as tables
+    from rods_env.agents.settings import assignment
+    from rods_env.benchmarks.training import failures, figures, run_all, table
+
+    check_place(json)
+    if not all(word.strip().isdecimal() for word in seeds.split(",")):
+        raise RodsError(f"--seeds must be whole numbers with commas between, such as 0,1,2; got {seeds!r}.")
+    screen = make_screen(quiet)
+    numbers = [int(word) for word in seeds.split(",")]
+    with screen.progress("training") as done:
+        results = run_all(
+            numbers, run, overrides=dict(map(assignment, settings or [])), limit=limit,
+            on_row=lambda seed, row: done(f"seed {seed}, step {row['step']}"),
+        )  # fmt: skip
+    tables.print_figures(screen, "Training", figures(results), json)
+    print(table(results))
+    failed = failures(results)
+    for sentence in failed:
+        complain(sentence)
+    if failed:
+        raise typer.Exit(1)

@@ -5,7 +5,8 @@ message is sampled after them, one token a step for all requests; what has ended
 length: each token is written at its own place, so nothing is padded on the left and nothing computed twice.
 
 The random numbers belong to the sequence, not to the batch: token k of a sequence is drawn with its k-th uniform
-number, by inverting the cumulated probabilities. The same episode is sampled in the same way alone or among others.
+number, by inverting the cumulated probabilities. The same episode is sampled in the same way alone or among others, but
+for rounding: a number that falls within about 1e-7 of the border between two tokens may draw either in float32.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import torch.nn.functional as F  # noqa: N812 - its usual name
 from rods_env.agents.forward import make_forward
 from rods_env.errors import RodsError
 
-_SHRINK = 0.7  # the batch is copied together when fewer than this share of it are still going
+_SHRINK = 0.85  # what has ended makes room when fewer than this share of the batch are still going
 
 
 class Request(NamedTuple):
@@ -64,7 +65,8 @@ class Sampler:
         max_length: the most tokens of a sequence.
         temperature: 0 takes the most likely token.
         top_p: samples among the most likely tokens whose probabilities sum up to this.
-        chunk: how many tokens of new text are read in one pass.
+        chunk: how many tokens of new text are read in one pass. None: 16384 on a GPU; 1024 on a CPU, where larger
+            passes leave the caches and pad more.
         lean: whether to use our own forward pass where there is one for the architecture; it computes the same.
 
     Raises:
@@ -80,13 +82,15 @@ class Sampler:
         max_length: int = 512,
         temperature: float = 1.0,
         top_p: float = 1.0,
-        chunk: int = 16384,
+        chunk: int | None = None,
         lean: bool = True,
     ) -> None:
         if not temperature >= 0:
             raise RodsError(f"temperature must be 0 or more; got {temperature!r}.")
         if not 0 < top_p <= 1:
             raise RodsError(f"top_p must be above 0 and at most 1; got {top_p!r}.")
+        if chunk is None:
+            chunk = 1024 if model.device.type == "cpu" else 16384
         for name, value in (("slots", slots), ("max_length", max_length), ("chunk", chunk)):
             if not isinstance(value, int) or value < 1:
                 raise RodsError(f"{name} must be a whole number from 1 on; got {value!r}.")
@@ -196,9 +200,10 @@ class Sampler:
         ids = torch.zeros((n, most), dtype=torch.long, device=device)
         logprobs = torch.zeros((n, most), dtype=torch.float32, device=device)
         counts = torch.zeros(n, dtype=torch.long, device=device)
-        rows = torch.arange(n, device=device)  # the requests that are at work; some may have ended
+        # The requests that are at work, in the order of the slots' rows; some may have ended.
+        rows = self._forward.slots.begin([r.slot for r in requests], self._length[[r.slot for r in requests]])
+        logits = logits[rows]
         going = torch.ones(n, dtype=torch.bool, device=device)
-        self._forward.slots.begin([r.slot for r in requests], self._length[[r.slot for r in requests]], most)
         for step in range(most):
             tokens, logs = self._draw(logits, uniform[rows, step])
             ids[rows, step] = tokens
@@ -209,8 +214,7 @@ class Sampler:
             if not left:
                 break
             if left < _SHRINK * len(rows):
-                kept = going.nonzero()[:, 0]
-                self._forward.slots.keep(kept)
+                kept = self._forward.slots.keep(going)
                 rows, tokens, going = rows[kept], tokens[kept], going[kept]
             logits = self._forward.step(tokens)
         # Of every message but its last token was read.

@@ -1,8 +1,8 @@
 """Forward passes over sequences in slots: for any model of transformers, and a lean one for small Llamas.
 
-Keys and values of all slots lie in one buffer for each layer, (slots, heads, length + 1, size); the last place takes
-what belongs nowhere (padding). While messages are sampled, the rows at work are contiguous copies, so that attention
-reads memory in order; new keys and values are written to both.
+Keys and values of all slots lie in one buffer for each layer, (rows, heads, length + 1, size); the last place of a row
+takes what belongs nowhere (padding). While messages are sampled, the sequences at work lie in the first rows, so that
+attention reads memory in order and nothing is kept twice: what has ended changes places with what still goes on.
 """
 
 from __future__ import annotations
@@ -33,75 +33,120 @@ class Slots:
         self.values = torch.zeros(shape, dtype=model.dtype, device=model.device)
         self.device = model.device
         self.nowhere = max_length
-        self._slots = slots
+        self.mask = self.positions = torch.empty(0)
+        self._row = np.arange(slots)  # of each slot
+        self._slot = np.arange(slots)  # of each row
+        self._filled = np.zeros(slots, dtype=np.int64)  # places of each row that hold something
 
     # ------------------------------------------------------------------ reading: many tokens for each row
 
-    def place(self, rows: Sequence[int], starts: np.ndarray[Any, Any], counts: np.ndarray[Any, Any]) -> None:
-        """The next pass reads `counts[i]` tokens of slot `rows[i]` behind its `starts[i]`, padded on the right."""
-        self.rows = torch.as_tensor(rows, device=self.device)
+    def place(self, slots: Sequence[int], starts: np.ndarray[Any, Any], counts: np.ndarray[Any, Any]) -> None:
+        """The next pass reads `counts[i]` tokens of slot `slots[i]` behind its `starts[i]`, padded on the right."""
+        rows = self._row[list(slots)]
+        self._filled[rows] = starts + counts
+        self._rows = torch.as_tensor(rows, device=self.device)
         first, some = torch.as_tensor(starts, device=self.device), torch.as_tensor(counts, device=self.device)
         at = torch.arange(int(counts.max()), device=self.device)
         self.positions = first[:, None] + at
         self._written = torch.where(at < some[:, None], self.positions, self.nowhere)
         self._end = int((starts + counts).max())
+        self._fresh = not starts.any()
         self.mask = (torch.arange(self._end, device=self.device) <= self.positions[:, :, None])[:, None]
         self.positions = self.positions.clamp(max=self.nowhere - 1)  # of padding; models with a table know no others
-        self._work: Tensors | None = None
+        self._reading = True
 
     def copy(self, source: int, targets: Sequence[int], length: int) -> None:
         """The first tokens of a slot, to others."""
-        to = torch.as_tensor(targets, device=self.device)
-        self.keys[:, to, :, :length] = self.keys[:, source, None, :, :length]
-        self.values[:, to, :, :length] = self.values[:, source, None, :, :length]
+        rows = self._row[list(targets)]
+        self._filled[rows] = length
+        row, to = int(self._row[source]), torch.as_tensor(rows, device=self.device)
+        self.keys[:, to, :, :length] = self.keys[:, row, None, :, :length]
+        self.values[:, to, :, :length] = self.values[:, row, None, :, :length]
 
     # ------------------------------------------------------------------ sampling: one token for each row at work
 
-    def begin(self, rows: Sequence[int], lengths: np.ndarray[Any, Any], most: int) -> None:
-        """Messages of up to `most` tokens are sampled for these slots, which hold `lengths` tokens."""
-        self.rows = torch.as_tensor(rows, device=self.device)
-        self.lengths = torch.as_tensor(lengths, device=self.device)
-        self._longest = int(lengths.max())
-        end = min(self._longest + most, self.nowhere) + 1
-        whole = list(rows) == list(range(self._slots))
-        self._work = self.keys, self.values
-        if not whole:
-            self._work = self.keys[:, self.rows, :, :end], self.values[:, self.rows, :, :end]
+    def begin(self, slots: Sequence[int], lengths: np.ndarray[Any, Any]) -> torch.Tensor:
+        """Messages are sampled for these slots, which hold `lengths` tokens.
 
-    def keep(self, kept: torch.Tensor) -> None:
-        """Only these of the rows at work go on."""
-        assert self._work is not None
-        keys, values = self._work
-        self._work = keys[:, kept], values[:, kept]
-        self.rows, self.lengths = self.rows[kept], self.lengths[kept]
+        Returns:
+            The order in which they are at work from now on, as indices of `slots`.
+        """
+        n = len(slots)
+        working = np.zeros(len(self._row), dtype=bool)
+        working[self._row[list(slots)]] = True
+        self._exchange(np.flatnonzero(~working[:n]), n + np.flatnonzero(working[n:]))
+        asked = np.empty(len(self._row), dtype=np.int64)
+        asked[list(slots)] = np.arange(n)
+        order = asked[self._slot[:n]]
+        self._lengths = torch.as_tensor(lengths[order], device=self.device)
+        self._longest = int(lengths.max())
+        self._reading = False
+        self._count(n)
+        return torch.as_tensor(order, device=self.device)
+
+    def keep(self, going: torch.Tensor) -> torch.Tensor:
+        """Only those rows at work go on for which `going` is true.
+
+        Returns:
+            Their order from now on, as indices of the rows that were at work.
+        """
+        goes = going.cpu().numpy()
+        n = int(goes.sum())
+        holes, movers = np.flatnonzero(~goes[:n]), n + np.flatnonzero(goes[n:])
+        self._exchange(holes, movers)
+        order = np.arange(n)
+        order[holes] = movers
+        kept = torch.as_tensor(order, device=self.device)
+        self._lengths = self._lengths[kept]
+        self._count(n)
+        return kept
 
     def next(self) -> None:
         """The next pass reads one token of each row at work."""
-        self._at = self.lengths.clamp(max=self.nowhere)  # what ended at the limit still goes on, and belongs nowhere
+        self._at = self._lengths.clamp(max=self.nowhere)  # what ended at the limit still goes on, and belongs nowhere
         self.positions = self._at[:, None].clamp(max=self.nowhere - 1)
         self._longest = min(self._longest + 1, self.nowhere)
         self._end = self._longest
         self.mask = (torch.arange(self._end, device=self.device) <= self.positions[:, :, None])[:, None]
-        self.lengths = self.lengths + 1
+        self._lengths = self._lengths + 1
+        self._filled[: len(self._order)] = np.minimum(self._filled[: len(self._order)] + 1, self.nowhere)
+
+    def _count(self, n: int) -> None:
+        """The first n rows are at work."""
+        self._order = torch.arange(n, device=self.device)
+
+    def _exchange(self, some: np.ndarray[Any, Any], others: np.ndarray[Any, Any]) -> None:
+        """These rows change places with as many others."""
+        if not len(some):
+            return
+        to, source = np.concatenate([some, others]), np.concatenate([others, some])
+        end = int(self._filled[to].max())
+        targets, sources = torch.as_tensor(to, device=self.device), torch.as_tensor(source, device=self.device)
+        for buffer in (self.keys, self.values):
+            for layer in buffer:
+                part = layer[:, :, :end]
+                part.index_copy_(0, targets, part.index_select(0, sources))
+        self._filled[to] = self._filled[source]
+        self._slot[to] = self._slot[source]
+        self._row[self._slot[to]] = to
 
     # ------------------------------------------------------------------ inside a pass
 
     def write(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> Tensors:
         """Takes the keys and values (rows, heads, tokens, size) of the pass; returns those that it may attend to."""
-        if self._work is None:
-            rows = self.rows[:, None]
-            self.keys[layer][rows, :, self._written] = keys.transpose(1, 2)
-            self.values[layer][rows, :, self._written] = values.transpose(1, 2)
-            return self.keys[layer][self.rows, :, : self._end], self.values[layer][self.rows, :, : self._end]
-        at = self._at
-        work_keys, work_values = self._work[0][layer], self._work[1][layer]
-        order = torch.arange(len(at), device=self.device)
-        work_keys[order, :, at] = keys[:, :, 0]
-        work_values[order, :, at] = values[:, :, 0]
-        if self._work[0] is not self.keys:
-            self.keys[layer][self.rows, :, at] = keys[:, :, 0]
-            self.values[layer][self.rows, :, at] = values[:, :, 0]
-        return work_keys[:, :, : self._end], work_values[:, :, : self._end]
+        all_keys, all_values = self.keys[layer], self.values[layer]
+        if self._reading:
+            rows = self._rows[:, None]
+            all_keys[rows, :, self._written] = keys.transpose(1, 2)
+            all_values[rows, :, self._written] = values.transpose(1, 2)
+            if self._fresh:
+                return keys, values
+            some_keys, some_values = all_keys[:, :, : self._end], all_values[:, :, : self._end]
+            return some_keys.index_select(0, self._rows), some_values.index_select(0, self._rows)
+        all_keys[self._order, :, self._at] = keys[:, :, 0]
+        all_values[self._order, :, self._at] = values[:, :, 0]
+        n = len(self._order)
+        return all_keys[:n, :, : self._end], all_values[:n, :, : self._end]
 
 
 class Forward:
@@ -182,7 +227,10 @@ class LeanLlama(Forward):
         n, width = tokens.shape
         kv, group, size = self._shape
         cos, sin = self._cos[slots.positions][:, :, None], self._sin[slots.positions][:, :, None]
-        mask = slots.mask if width == 1 else slots.mask.repeat(1, 1, group, 1)
+        # As numbers to add, made once for all layers; attention would make them of a boolean mask in each.
+        mask = torch.zeros(slots.mask.shape).masked_fill_(~slots.mask, -torch.inf)
+        if width > 1:
+            mask = mask.repeat(1, 1, group, 1)
         x = F.embedding(tokens, model.embed_tokens.weight)
         for number, layer in enumerate(model.layers):
             attention = layer.self_attn

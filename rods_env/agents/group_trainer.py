@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
-from trl import GRPOConfig, GRPOTrainer
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from rods_env.agents.rollout import Rollout
 from rods_env.agents.run_folder import RunFolder
@@ -20,7 +21,7 @@ from rods_env.errors import RodsError
 _PART = 4096  # tokens of a forward pass on a CPU, padding included: what stays in its caches [measured]
 
 
-class GroupTrainer(GRPOTrainer):  # type: ignore[misc]
+class GroupTrainer(GRPOTrainer):
     """The trainer, with its public hooks `compute_loss` and `log` extended.
 
     Episodes differ in length, and many groups agree. TRL pads all to the longest of the step and computes a loss of
@@ -54,8 +55,11 @@ class GroupTrainer(GRPOTrainer):  # type: ignore[misc]
         sums = self.loss_type == "dapo"
         rows = torch.arange(len(inputs["advantages"]), device=inputs["advantages"].device)
         if sums and self.beta == 0.0 and not self.aux_loss_enabled:
-            telling = inputs["advantages"].nonzero()[:, 0]
-            rows = telling if len(telling) else rows[:1]  # a backward pass needs something to go through
+            # Those with an advantage first. A backward pass needs something to go through, so at least one; and
+            # processes, which gather figures by episode, as many as the one that has most.
+            rows = (inputs["advantages"] == 0).int().argsort(stable=True)
+            telling = inputs["advantages"].count_nonzero()[None]
+            rows = rows[: max(int(self.accelerator.gather(telling).max()), 1)]
         if not sums or self.accelerator.num_processes > 1 or rows.device.type != "cpu":
             return [_cut(inputs, rows)]  # processes must compute in step
         lengths = (inputs["prompt_mask"].sum(1) + inputs["completion_mask"].sum(1))[rows]
@@ -128,10 +132,10 @@ def quiet_trainer() -> Iterator[None]:
         yield
 
 
-def _checkpointing() -> str:
-    """What transformers calls gradient checkpointing: since 5.24 activation checkpointing."""
+def _checkpointing(wanted: bool) -> dict[str, Any]:
+    """Gradient checkpointing by its name in transformers, which newer versions call activation checkpointing."""
     new = "activation_checkpointing"
-    return new if new in GRPOConfig.__dataclass_fields__ else "gradient_checkpointing"
+    return {new if new in GRPOConfig.__dataclass_fields__ else "gradient_checkpointing": wanted}
 
 
 def micro_batch(settings: TrainSettings, processes: int) -> int:
@@ -200,10 +204,11 @@ def make_trainer(
                 importance_sampling_level="sequence" if settings.loss == "luspo" else "token",
                 scale_rewards=settings.scale_rewards,
                 temperature=settings.temperature,
-                **{_checkpointing(): settings.gradient_checkpointing},
+                **_checkpointing(settings.gradient_checkpointing),
                 bf16=settings.dtype == "bfloat16",
                 fp16=settings.dtype == "float16",
                 use_cpu=on_cpu,
+                ddp_find_unused_parameters=False,
                 disable_dropout=True,  # what is sampled and what is trained must be the same policy
                 seed=settings.seed,
                 save_strategy="no",  # the callback says when

@@ -199,7 +199,8 @@ class GrpoAgent:
                     self.folder.clean()
                 else:
                     self.folder.begin(config)
-                start = (self.folder.checkpoints() or [(0, None)])[-1][1]
+                whole = self.folder.checkpoints()
+                start = whole[-1][1] if whole else None
             except RodsError as error:
                 problem = str(error)
         problem, start = self.ranks.told((problem, start))

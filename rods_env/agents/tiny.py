@@ -91,6 +91,8 @@ def make_model(
         model = LlamaForCausalLM(config)
     if previous_word_head:
         look_at_previous_word(model)
+        if layers > 1:
+            look_up_what_followed(model, seed)
     return model.eval()
 
 
@@ -121,3 +123,42 @@ def look_at_previous_word(model: Any, sharpness: float = 6.0) -> None:
     with torch.no_grad():
         attention.q_proj.bias[:size] = query
         attention.k_proj.bias[:size] = key
+
+
+def look_up_what_followed(model: Any, seed: int = 0, sharpness: float = 1.4) -> None:
+    """Sets one head of the second layer so that it begins by looking for where the present word stood before.
+
+    The first layer's head that looks at the word before (`look_at_previous_word`) writes what it finds there into a
+    subspace of its own; the second layer's head compares the present word with that subspace, and copies the word it
+    finds: after "Ana … Ana" it attends to what followed the first "Ana". Only those pairs of a head's dimensions are
+    used that rotary positions turn slowly.
+
+    Args:
+        model: a Llama with `attention_bias`, of two layers or more.
+        seed: of the subspaces.
+        sharpness: scale of the comparison.
+    """
+    import torch
+
+    config = model.config
+    size, width = config.head_dim, config.hidden_size
+    theta = config.rope_parameters["rope_theta"]
+    slow = [i for i in range(size // 2) if theta ** (-2 * i / size) < 0.05]
+    rows = [*slow, *(i + size // 2 for i in slow)]
+    generator = torch.Generator().manual_seed(seed)
+    basis = torch.linalg.qr(torch.randn(width, width, generator=generator))[0].T
+    n = min(len(rows), width // 3)
+    rows = rows[:n]
+    words, place, copied = basis[:n], basis[n : 2 * n], basis[:size]
+    first, second = model.model.layers[0].self_attn, model.model.layers[1].self_attn
+    with torch.no_grad():
+        first.q_proj.weight[:size] = 0.0  # where to look depends on the position only
+        first.k_proj.weight[:size] = 0.0
+        first.v_proj.weight[:n] = words
+        first.o_proj.weight[:, :n] = 0.12 * place.T  # about as long as an embedding
+        second.q_proj.weight[:size] = 0.0
+        second.k_proj.weight[:size] = 0.0
+        second.q_proj.weight[rows] = sharpness * words
+        second.k_proj.weight[rows] = sharpness * place
+        second.v_proj.weight[:size] = copied
+        second.o_proj.weight[:, :size] = 0.12 * copied.T

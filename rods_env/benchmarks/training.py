@@ -48,7 +48,7 @@ class Result(msgspec.Struct, frozen=True):
         return 100 * (self.after["heldout, sampled"] - self.before["heldout, sampled"])
 
 
-def run(
+def run_all(
     seeds: Sequence[int],
     folder: str | Path,
     *,

@@ -105,18 +105,23 @@ def play(
     if policy.chat.speech != "compact":
         raise RodsError(f"expected a tiny policy, which speaks in compact words; {policy.name} does not.")
     from datasets import Dataset
-    from trl import GRPOConfig
+    from transformers import PrinterCallback
+    from trl.trainer.grpo_config import GRPOConfig
 
     rows = Dataset.from_list(
         [{"prompt": [{"role": "user", "content": ""}], "number": number} for number in range(len(tasks))]
     )
+    from rods_env.agents.group_trainer import quiet_trainer
+
+    new = "activation_checkpointing"
+    checkpointing: Any = new if new in GRPOConfig.__dataclass_fields__ else "gradient_checkpointing"
     cache = policy.model.config.use_cache
-    with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]), _silenced():
+    with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]), _silenced(), quiet_trainer():
         arguments = GRPOConfig(
             output_dir=folder, report_to=[], use_cpu=True, bf16=False, disable_tqdm=True, seed=seed, beta=0.0,
             per_device_train_batch_size=group, per_device_eval_batch_size=batch, num_generations=group,
             max_completion_length=max_episode, max_tool_calling_iterations=max_messages - 1, temperature=temperature,
-            generation_kwargs={"max_new_tokens": max_message}, gradient_checkpointing=False,
+            generation_kwargs={"max_new_tokens": max_message}, **{checkpointing: False},
         )  # fmt: skip
         played = Played()
         trainer = _trainer_class()(
@@ -124,6 +129,7 @@ def play(
             model=policy.model, args=arguments, train_dataset=rows, eval_dataset=rows,
             processing_class=_tokenizer(policy.chat), environment_factory=lambda: _Environment(tasks, max_episode),
         )  # fmt: skip
+        trainer.remove_callback(PrinterCallback)
         try:
             trainer.evaluate()
         finally:
@@ -136,6 +142,7 @@ def _tokenizer(chat: Chat) -> Any:
     tokenizer = copy.deepcopy(chat.tokenizer)
     tokenizer.chat_template = _TEMPLATE
     tokenizer.response_template = _PARSER
+    tokenizer.model_max_length = 1 << 30  # results that end an episode are too long on purpose
     return tokenizer
 
 
@@ -188,9 +195,9 @@ class _Environment:
 
 
 def _trainer_class() -> Any:
-    from trl import GRPOTrainer
+    from trl.trainer.grpo_trainer import GRPOTrainer
 
-    class Timed(GRPOTrainer):  # type: ignore[misc]
+    class Timed(GRPOTrainer):
         """Counts what generation takes, and computes no loss."""
 
         def __init__(self, played: Played, **options: Any) -> None:
@@ -208,7 +215,8 @@ def _trainer_class() -> Any:
 
         def prediction_step(self, model: Any, inputs: Any, *_: Any, **__: Any) -> tuple[None, None, None]:
             self._prepare_inputs(inputs)
-            self._played.returns += [environment._value for environment in self.environments]
+            played_in: list[Any] = self.environments or []
+            self._played.returns += [environment._value for environment in played_in]
             return None, None, None
 
     return Timed

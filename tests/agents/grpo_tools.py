@@ -57,8 +57,8 @@ def settings(**changes: Any) -> TrainSettings:
     """Settings of a short run: 16 episodes a step."""
     given: dict[str, Any] = {
         "steps": 4, "group_size": 4, "groups_per_step": 4, "learning_rate": 1e-3, "beta": 0.0, "micro_batch": 8,
-        "curriculum": "fixed", "max_message": 16, "max_turn": 32, "max_messages": 8, "max_episode": 256, "slots": 16, "eval_every": 2,
-        "eval_temperature": 1.0, "save_every": 1, "keep": 10, "threads": 1, "device": "cpu",
+        "curriculum": "fixed", "max_message": 16, "max_turn": 32, "max_messages": 8, "max_episode": 256, "slots": 16,
+        "eval_every": 2, "eval_temperature": 1.0, "save_every": 1, "keep": 10, "threads": 1, "device": "cpu",
     }  # fmt: skip
     return TrainSettings(**{**given, **changes})
 

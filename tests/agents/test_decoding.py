@@ -139,13 +139,19 @@ def test_the_outermost_numbers_draw_tokens_that_may_be_drawn(number: float) -> N
 def test_sequences_may_fill_their_slots(name: str) -> None:
     """Also beside others that go on, and with a model that knows no position behind the last."""
     model = model_of(name, WORDS, LENGTH)
-    sampler = Sampler(model, (), slots=3, max_length=LENGTH)
+    sampler = Sampler(model, (), slots=9, max_length=LENGTH)
     noise = np.random.default_rng(0).random(LENGTH)
-    prompts = [[7] * (LENGTH - 1), [8] * 5, [9] * LENGTH]
-    limits = [2, 40, 1]
-    samples = sampler.generate([Request(i, prompts[i], limits[i], noise) for i in range(3)])
+    prompts = [[7] * (LENGTH - 1), *([8] * n for n in range(5, 12)), [9] * LENGTH]
+    limits = [2, *[30] * 7, 1]
+    samples = sampler.generate([Request(i, prompts[i], limits[i], noise) for i in range(9)])
     for prompt, limit, sample in zip(prompts, limits, samples, strict=True):
         assert sample.ids == plainly(model, prompt, limit, noise).ids
+    # Beside a longer text, what is read last is padded beyond the last place.
+    sampler.release(8)
+    last, new = [*samples[7].ids[-1:], *[6] * 20], [10] * 40
+    again = sampler.generate([Request(7, last, 4, noise), Request(8, new, 4, noise)])
+    assert again[0].ids == plainly(model, [*prompts[7], *samples[7].ids, *last[1:]], 4, noise).ids
+    assert again[1].ids == plainly(model, new, 4, noise).ids
     with pytest.raises(RodsError, match="of 64 tokens, 1 new ones and up to 1 sampled ones does not fit into 64"):
         sampler.generate([Request(0, [7], 1, noise)])
 

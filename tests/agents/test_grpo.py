@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from trl import GRPOTrainer
 from rods_env.agents.group_trainer import GroupTrainer, columns, micro_batch
 from rods_env.agents.policy import load_policy
 from rods_env.agents.policy_evaluation import evaluate_policy, evaluation_of_episodes, read_evaluation
-from rods_env.agents.rollout import Rollout, RolloutEngine
+from rods_env.agents.rollout import Rollout
 from rods_env.agents.run_setup import use_threads
 from rods_env.errors import RodsError
 
@@ -139,7 +140,9 @@ def test_columns_keep_every_id_and_mask() -> None:
     assert made["episode_return"] == [1.0, 1.0, 0.0, None, None]
 
 
-@pytest.mark.parametrize(("loss", "beta"), [("dapo", 0.0), ("dapo", 0.05), ("grpo", 0.0), ("dr_grpo", 0.0), ("bnpo", 0.0)])
+@pytest.mark.parametrize(
+    ("loss", "beta"), [("dapo", 0.0), ("dapo", 0.05), ("grpo", 0.0), ("dr_grpo", 0.0), ("bnpo", 0.0)]
+)
 def test_loss_and_gradient_are_those_of_trl(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss: str, beta: float
 ) -> None:
@@ -281,11 +284,22 @@ def test_episodes_are_divided_evenly() -> None:
 
 def test_threads_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     one, _ = tools.straight()
-    monkeypatch.setattr("rods_env.agents.run_setup._seconds", lambda threads, model: {1: 3.0}.get(threads, 1.0 + threads))
+    seconds = {1: 3.0, 2: 1.0, 4: 2.0}
+    monkeypatch.setattr("rods_env.agents.run_setup._seconds", lambda threads, model: seconds[threads])
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 3})
     try:
-        assert use_threads(0, one.policy.model) == 1 or torch.get_num_threads() == 2
+        assert use_threads(0, one.policy.model) == 2 == torch.get_num_threads()
         assert use_threads(3, one.policy.model) == 3 == torch.get_num_threads()
     finally:
         torch.set_num_threads(1)
-    assert isinstance(one.player.engine, RolloutEngine)
+
+
+def test_measuring_threads_leaves_the_model_as_it_was() -> None:
+    model = load_policy(tools.saved_policy(), device="cpu").model
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    try:
+        assert use_threads(0, model) in (1, 2, 4, 8, 16, len(os.sched_getaffinity(0)))
+    finally:
+        torch.set_num_threads(1)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())

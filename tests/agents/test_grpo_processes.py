@@ -24,9 +24,7 @@ def test_two_processes_train_as_one(tmp_path: Path) -> None:
     }  # fmt: skip
     command = [sys.executable, "-W", "ignore", tools.__file__, str(run), str(tools.saved_policy()), "0", "fixed"]
     both = [
-        subprocess.Popen(
-            command, env={**shared, "RANK": rank, "LOCAL_RANK": rank}, stderr=subprocess.PIPE, text=True
-        )  # fmt: skip
+        subprocess.Popen(command, env={**shared, "RANK": rank, "LOCAL_RANK": rank}, stderr=subprocess.PIPE, text=True)
         for rank in ("0", "1")
     ]
     try:

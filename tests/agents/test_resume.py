@@ -144,5 +144,5 @@ def test_another_configuration_or_a_broken_checkpoint(tmp_path: Path) -> None:
     assert files == {path: path.read_bytes() for path in first.folder.path.rglob("*") if path.is_file()}
     state = first.folder.checkpoint(1) / "agent.json"
     state.write_text(json.dumps({"step": 1}))
-    with pytest.raises(RodsError, match="cannot be read .*: remove it"):
+    with pytest.raises(RodsError, match=r"cannot be read .*: remove it"):
         tools.agent(tmp_path / "run", tools.saved_policy(), steps=2, heldout=0).train(resume=True)

@@ -10,7 +10,9 @@ import pytest
 from rods_env.agents.run_folder import RunFolder, share_files
 from rods_env.errors import RodsError
 
-CONFIG = {"settings": {"steps": 4, "learning_rate": 0.1, "report_to": []}, "versions": {"torch": "2"}, "tasks": {"n": 3}}
+CONFIG: dict = {
+    "settings": {"steps": 4, "learning_rate": 0.1, "report_to": []}, "versions": {"torch": "2"}, "tasks": {"n": 3}
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -76,7 +78,7 @@ def test_rows_are_cut_after_a_step_and_a_torn_line_is_left_out(folder: RunFolder
 
 def test_rows_that_cannot_be_written(folder: RunFolder) -> None:
     folder.metrics_file.mkdir()
-    with pytest.raises(RodsError, match="cannot write .*metrics.jsonl"):
+    with pytest.raises(RodsError, match=r"cannot write .*metrics\.jsonl"):
         folder.append({"step": 0})
 
 
