@@ -84,7 +84,7 @@ def _measure(title: str, run: Any, seed: int, quick: bool, json: Path | None, qu
 @bench.command("training")
 def bench_training(
     seeds: Annotated[str, typer.Option(metavar="N,N,…", help="Seeds of the runs.")] = "0,1,2",
-    run: Annotated[Path, typer.Option(metavar="FOLDER", help="Run folders; runs that are done are not made again.")] = Path(
+    run: Annotated[Path, typer.Option(metavar="FOLDER", help="Where runs go; those done are not made again.")] = Path(
         "runs/bench-training"
     ),
     limit: Limit = None,

@@ -1,4 +1,5 @@
 """The versions, where the build finds them without importing anything else."""
 
 __version__ = "0.1.0"
-SUITE_VERSION = "1"  # raised with every change of APIs, tasks or texts; shipped policies name the one they were made for
+# Raised with every change of APIs, tasks or texts; shipped policies name the one they were made for.
+SUITE_VERSION = "1"

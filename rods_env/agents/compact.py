@@ -20,8 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from rods_env.apis.draw import is_day
 from rods_env.apis.api import Table
+from rods_env.apis.draw import is_day
 from rods_env.apis.registry import APIS, TOOLS, Port, Tool, generation, placeholders
 from rods_env.envs.calls import write_calls
 from rods_env.envs.transcript import Message

@@ -1,7 +1,7 @@
 """The tiny policy: a stock Llama of about a million parameters, with words of its own.
 
-It plays three of the services (`TINY_APIS`) in the compact words of `CompactChat`; its chat template names the tools and
-says nothing else about them:
+It plays three of the services (`TINY_APIS`) in the compact words of `CompactChat`; its chat template names the tools
+and says nothing else about them:
 
     <tools> find_customer list_orders … <user> Cancel my latest order , please . <agent> find_customer Ana Ruiz <end>
     <tool> Ana Ruiz @1 Oslo #1 <agent> …

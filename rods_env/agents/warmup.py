@@ -102,7 +102,9 @@ class Demonstrator:
         dialogue.hear(info)
 
 
-def demonstrations(chat: Chat, tasks: Iterable[Task], *, mistakes: float = 0.1, seed: int = 0) -> Iterator[Demonstration]:
+def demonstrations(
+    chat: Chat, tasks: Iterable[Task], *, mistakes: float = 0.1, seed: int = 0
+) -> Iterator[Demonstration]:
     """The episodes of a stream of tasks; those too long for the chat are left out.
 
     Where names of people are single tokens they are exchanged for others, consistently within an episode. Tasks that
@@ -165,7 +167,7 @@ def train(
         on_step: called with the number of steps done and the loss on what the policy says.
     """
     import torch
-    import torch.nn.functional as F
+    from torch.nn import functional as F
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
     model.train()

@@ -83,7 +83,7 @@ def run(*, cpu: bool = False, minutes: float = 10.0, policy: str | None = None, 
     import torch
 
     if not cpu and not torch.cuda.is_available():
-        raise RodsError("expected a GPU; torch finds none: run this on a machine with one, or with --cpu for a tiny try.")
+        raise RodsError("expected a GPU; torch finds none: run this where there is one, or with --cpu for a tiny try.")
     begun = time.perf_counter()
     size, device = (SMALL, "cpu") if cpu else (LARGE, "cuda")
     tasks = list(islice((t for t in short_tasks(seed) if len(t.turns) == 1 and len(t.calls) <= 2), _TASKS))
@@ -100,7 +100,7 @@ def run(*, cpu: bool = False, minutes: float = 10.0, policy: str | None = None, 
     figures |= {
         "policy": one.name, "device": "cpu" if cpu else torch.cuda.get_device_name(),
         "dtype": str(one.model.dtype).removeprefix("torch."), "parameters": float(one.parameters),
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
     }  # fmt: skip
     figures |= speeds(one, tasks, size, seed)
     figures |= steps(one, tasks, size, seed)
@@ -206,8 +206,8 @@ def learn(policy: Any, tasks: Sequence[Task], size: Size, deadline: float, most:
     while loss > LEARNED and step < most and time.perf_counter() < deadline:
         for group in optimizer.param_groups:
             group["lr"] = size.learning_rate * min(1.0, (step + 1) / 20)
-        logits = model(input_ids=ids[:, :-1]).logits
-        cost = F.cross_entropy(logits[said].float(), ids[:, 1:][said])
+        logits = model(input_ids=ids[:, :-1], use_cache=False).logits
+        cost: Any = F.cross_entropy(logits[said].float(), ids[:, 1:][said])
         optimizer.zero_grad()
         cost.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -267,7 +267,7 @@ def difference(policy: Any, rollouts: Sequence[Rollout]) -> tuple[float, float]:
     with torch.no_grad():
         for rollout in rollouts:
             ids = torch.tensor([rollout.ids], device=policy.model.device)
-            logs = policy.model(input_ids=ids[:, :-1]).logits[0].float().log_softmax(-1)
+            logs = policy.model(input_ids=ids[:, :-1], use_cache=False).logits[0].float().log_softmax(-1)
             ours = torch.tensor(rollout.logprobs[1:], device=logs.device)
             theirs = logs.gather(-1, ids[0, 1:, None])[:, 0]
             sampled = torch.tensor(rollout.mask[1:], device=logs.device) == 1

@@ -1,4 +1,4 @@
-"""What reward teaches the tiny policy: the default run with several seeds, measured before and after on tasks it never met."""
+"""What reward teaches the tiny policy: the default run with several seeds, measured before and after it."""
 
 from __future__ import annotations
 

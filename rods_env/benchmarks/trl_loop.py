@@ -114,14 +114,16 @@ def play(
     from rods_env.agents.group_trainer import quiet_trainer
 
     new = "activation_checkpointing"
-    checkpointing: Any = new if new in GRPOConfig.__dataclass_fields__ else "gradient_checkpointing"
+    no_checkpointing: dict[str, Any] = {
+        new if new in GRPOConfig.__dataclass_fields__ else "gradient_checkpointing": False  # its older name
+    }
     cache = policy.model.config.use_cache
     with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]), _silenced(), quiet_trainer():
         arguments = GRPOConfig(
             output_dir=folder, report_to=[], use_cpu=True, bf16=False, disable_tqdm=True, seed=seed, beta=0.0,
             per_device_train_batch_size=group, per_device_eval_batch_size=batch, num_generations=group,
             max_completion_length=max_episode, max_tool_calling_iterations=max_messages - 1, temperature=temperature,
-            generation_kwargs={"max_new_tokens": max_message}, **{checkpointing: False},
+            generation_kwargs={"max_new_tokens": max_message}, **no_checkpointing,
         )  # fmt: skip
         played = Played()
         trainer = _trainer_class()(

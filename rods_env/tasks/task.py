@@ -239,7 +239,7 @@ def task_from_json(line: bytes | str) -> Task:
 
 
 def load_tasks(name: str | os.PathLike[str]) -> list[Task]:
-    """Reads tasks: the packaged "seeds" or "heldout", a set of the tiny policy such as "tiny:seeds", or a JSON-lines file.
+    """Reads tasks: the packaged "seeds" or "heldout", a set of the tiny policy ("tiny:seeds"), or a JSON-lines file.
 
     A file whose name ends in .gz is gzip.
 

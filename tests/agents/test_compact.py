@@ -54,7 +54,7 @@ def test_what_nobody_knows_by_heart_is_one_word_wherever_it_stands():
     row = {"id": "cus_k3v9x", "name": "Ana Ruiz", "email": "ana.ruiz@example.com", "note": "No hurry."}
     assert chat.result(json.dumps(row)) == 'Ana Ruiz #1 @1 "1'
     assert chat.text('Mail ana.ruiz@example.com "No hurry." and "Yes", please.') == 'Mail @1 "1 and "2 , please .'
-    assert chat.result(json.dumps([{"id": "ord_aaaaa", "customer_id": "cus_k3v9x"}])) == "#1 #2"  # no item to stand behind
+    assert chat.result(json.dumps([{"id": "ord_aaaaa", "customer_id": "cus_k3v9x"}])) == "#1 #2"
     assert chat.result("[]") == "nothing"
 
 

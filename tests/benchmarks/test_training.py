@@ -31,7 +31,11 @@ def result(seed=0, before=0.25, after=0.45):
 
 def test_runs_are_made_once_and_measured_before_and_after(small, tmp_path):
     rows = []
-    (first,) = run_all([3], tmp_path, overrides=small, limit=2, on_row=lambda seed, row: rows.append((seed, row["step"])))
+
+    def on_row(seed, row):
+        rows.append((seed, row["step"]))
+
+    (first,) = run_all([3], tmp_path, overrides=small, limit=2, on_row=on_row)
     assert rows == [(3, 0), (3, 1), (3, 2)]
     assert (first.steps, first.rollouts) == (2, 8)
     assert first.before.keys() == first.after.keys() == result().after.keys()
