@@ -39,6 +39,8 @@ class GroupTrainer(GRPOTrainer):
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         parts = self._parts(inputs)
+        if not parts:  # a gradient of zero, without a pass
+            return sum(parameter.sum() for parameter in model.parameters() if parameter.requires_grad) * 0.0
         return sum(super(GroupTrainer, self).compute_loss(model, part, return_outputs, num_items_in_batch)
                    for part in parts)  # fmt: skip
 
@@ -55,11 +57,14 @@ class GroupTrainer(GRPOTrainer):
         sums = self.loss_type == "dapo"
         rows = torch.arange(len(inputs["advantages"]), device=inputs["advantages"].device)
         if sums and self.beta == 0.0 and not self.aux_loss_enabled:
-            # Those with an advantage first. A backward pass needs something to go through, so at least one; and
-            # processes, which gather figures by episode, as many as the one that has most.
+            # Those with an advantage first. Processes, which gather figures by episode, keep as many as the one that
+            # has most; and the last pass of a step keeps one, for the figures.
             rows = (inputs["advantages"] == 0).int().argsort(stable=True)
             telling = inputs["advantages"].count_nonzero()[None]
-            rows = rows[: max(int(self.accelerator.gather(telling).max()), 1)]
+            most = int(self.accelerator.gather(telling).max())
+            if not most and self.accelerator.num_processes == 1 and not self.accelerator.sync_gradients:
+                return []
+            rows = rows[: max(most, 1)]
         if not sums or self.accelerator.num_processes > 1 or rows.device.type != "cpu":
             return [_cut(inputs, rows)]  # processes must compute in step
         lengths = (inputs["prompt_mask"].sum(1) + inputs["completion_mask"].sum(1))[rows]

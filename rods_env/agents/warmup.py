@@ -167,12 +167,12 @@ def train(
         on_step: called with the number of steps done and the loss on what the policy says.
     """
     import torch
-    from torch.nn import functional as F
+    import torch.nn.functional as F  # noqa: N812 - its usual name
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
     model.train()
     for step, some in zip(range(steps), batches(shown, batch, seed), strict=False):
-        rate = min(1.0, (step + 1) / 100, (steps - step) / (cooldown * steps))
+        rate = min(1.0, (step + 1) / 100, (steps - step) / max(cooldown * steps, 1.0))
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * rate
         ids, mask = padded(some)
@@ -232,13 +232,31 @@ def needed_words(tasks: Iterable[Task], seed: int = 0) -> list[str]:
     return vocabulary([*chat.texts, *always * _NAMES_COUNT])
 
 
+class Phase(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the warm-up.
+
+    Attributes:
+        steps: optimizer steps.
+        uses: for how many tasks a world serves. Few worlds, met often, are a good school for looking things up; many
+            worlds keep a policy from learning them by heart instead.
+        cooldown: over which share of the steps the learning rate falls to nothing.
+    """
+
+    steps: int
+    uses: int
+    cooldown: float
+
+
+PHASES = (Phase(steps=3750, uses=72, cooldown=0.0), Phase(steps=4250, uses=4, cooldown=0.5))
+
+
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """How a base was made and what it scores; `recipe.json` beside its weights.
 
     Attributes:
         suite_version: of the package whose tasks it was made for.
         tasks: `tiny_sets.fingerprint()` of these tasks.
-        steps, batch, learning_rate, seed: of the training.
+        phases, batch, learning_rate, seed: of the training.
         long_share: which share of the demonstrations are long tasks.
         parameters: of the network.
         seconds: how long it took.
@@ -247,7 +265,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     suite_version: str
     tasks: str
-    steps: int
+    phases: tuple[Phase, ...]
     batch: int
     learning_rate: float
     seed: int
@@ -260,7 +278,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 def make_base(
     folder: str | os.PathLike[str],
     *,
-    steps: int = 7500,
+    steps: int = 0,
+    phases: Sequence[Phase] = PHASES,
     batch: int = 16,
     learning_rate: float = 3e-3,
     long_share: float = 0.0,
@@ -274,7 +293,9 @@ def make_base(
 
     Args:
         folder: where to; it is replaced as a whole.
-        steps, batch, learning_rate: see `train`.
+        steps: of all phases together, which are shortened or lengthened alike; 0: as they are.
+        phases: the parts of the training, each with an optimizer of its own.
+        batch, learning_rate: see `train`.
         long_share: which share of the demonstrations are long tasks; 0 leaves composing to reward.
         seed: of everything.
         word_tasks: from how many tasks the vocabulary is taken.
@@ -288,25 +309,39 @@ def make_base(
     from rods_env.agents.policy import Policy
 
     begun = time.monotonic()
-    half = word_tasks // 2
-    words = needed_words([*islice(short_tasks(seed + 11), half), *islice(long_tasks(seed + 12), half)], seed)
+    half, uses = word_tasks // 2, phases[0].uses
+    words = needed_words(
+        [*islice(short_tasks(seed + 11, uses), half), *islice(long_tasks(seed + 12, uses), half)], seed
+    )
     tokenizer = make_tokenizer(words)
     chat = Chat(tokenizer, speech="compact", name="tiny")
     model = make_model(len(words), seed, **(model_options or {}))
-    mean = [0.0, 0.0]
+    total = sum(phase.steps for phase in phases)
+    parts = [phase if not steps else msgspec.structs.replace(phase, steps=round(phase.steps * steps / total))
+             for phase in phases]  # fmt: skip
+    whole = sum(part.steps for part in parts)
+    mean, done = [0.0, 0.0], 0
 
     def on_step(step: int, loss: float) -> None:
         mean[0], mean[1] = 0.98 * mean[0] + 0.02 * loss, 0.98 * mean[1] + 0.02
-        if step % 50 == 0 or step == steps:
-            on_row({"step": step, "steps": steps, "loss": mean[0] / mean[1], "seconds": time.monotonic() - begun})
+        at = done + step
+        if at % 50 == 0 or at == whole:
+            on_row({"step": at, "steps": whole, "loss": mean[0] / mean[1], "seconds": time.monotonic() - begun})
 
-    shown = demonstrations(chat, _mixed(seed, long_share), seed=seed)
-    train(model, shown, steps=steps, batch=batch, learning_rate=learning_rate, seed=seed, on_step=on_step)
+    for number, part in enumerate(parts):
+        tasks = _mixed(seed + 1000 * (number + 1), long_share, part.uses)
+        shown = demonstrations(chat, tasks, seed=seed + number)
+        train(
+            model, shown, steps=part.steps, batch=batch, learning_rate=learning_rate, cooldown=part.cooldown,
+            seed=seed + number, on_step=on_step,
+        )  # fmt: skip
+        done += part.steps
     policy = Policy("tiny", model, tokenizer, chat)
     recipe = Recipe(
-        suite_version=SUITE_VERSION, tasks=fingerprint(), steps=steps, batch=batch, learning_rate=learning_rate,
-        seed=seed, long_share=long_share, parameters=sum(p.numel() for p in model.parameters()),
-        seconds=round(time.monotonic() - begun), scores=(score or base_scores)(policy),
+        suite_version=SUITE_VERSION, tasks=fingerprint(), phases=tuple(parts), batch=batch,
+        learning_rate=learning_rate, seed=seed, long_share=long_share,
+        parameters=sum(p.numel() for p in model.parameters()), seconds=round(time.monotonic() - begun),
+        scores=(score or base_scores)(policy),
     )  # fmt: skip
     policy.save(folder, recipe=msgspec.to_builtins(recipe))
     return Path(folder)
@@ -333,8 +368,8 @@ def base_scores(policy: Any, limit: int = 500) -> dict[str, float]:
     }  # fmt: skip
 
 
-def _mixed(seed: int, long_share: float) -> Iterator[Task]:
+def _mixed(seed: int, long_share: float, uses: int) -> Iterator[Task]:
     rng = np.random.default_rng([seed, 5])
-    short, long = short_tasks(seed + 1001), long_tasks(seed + 1002)
+    short, long = short_tasks(seed + 1, uses), long_tasks(seed + 2, uses)
     while True:
         yield next(long if rng.random() < long_share else short)

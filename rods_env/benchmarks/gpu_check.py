@@ -30,7 +30,7 @@ Figures = dict[str, float | str]
 
 EXACT = 1e-4  # float32: by how much log-probabilities of training and rollouts may differ
 ROUGH_MEAN, ROUGH_MOST = 0.02, 0.5  # the same in bfloat16, whose numbers have eight binary digits
-LEARNED = 0.05  # learning by heart ends at this loss for each token
+LEARNED = 0.02  # learning by heart ends at this loss for each token: a third of the episodes succeed then
 
 _TASKS = 4
 _MAX_MESSAGE, _MAX_MESSAGES, _MAX_EPISODE = 64, 8, 2048
@@ -84,6 +84,17 @@ def run(*, cpu: bool = False, minutes: float = 10.0, policy: str | None = None, 
 
     if not cpu and not torch.cuda.is_available():
         raise RodsError("expected a GPU; torch finds none: run this where there is one, or with --cpu for a tiny try.")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the small models here are slower with more
+    try:
+        return _measured(cpu, minutes, policy, seed)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _measured(cpu: bool, minutes: float, policy: str | None, seed: int) -> Figures:
+    import torch
+
     begun = time.perf_counter()
     size, device = (SMALL, "cpu") if cpu else (LARGE, "cuda")
     tasks = list(islice((t for t in short_tasks(seed) if len(t.turns) == 1 and len(t.calls) <= 2), _TASKS))
@@ -125,8 +136,10 @@ def failures(figures: Mapping[str, Any]) -> list[str]:
         said.append("episodes played alone must have the same tokens as together; they have others.")
     if not math.isfinite(figures["loss"]):
         said.append(f"the loss must be finite; it is {figures['loss']}.")
-    if not figures["changed"] and figures["zero_variance_share"] < 1:
+    if not figures["changed"]:
         said.append("two steps must change the parameters; they are as they were.")
+    if figures["zero_variance_share"] == 1:
+        said.append("the returns of some group must differ, or nothing is learned; they agree in all groups.")
     return said
 
 
@@ -174,7 +187,7 @@ def _tokenizer(words: int) -> Any:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )  # fmt: skip
     tokenizer.train_from_iterator((turn.message for task in load_tasks("seeds") for turn in task.turns), trainer)
-    fast: Any = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    fast: Any = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>"
     )
     fast.chat_template = (Path(spec.origin).parent / "chat_templates" / "qwen2_5.jinja").read_text(encoding="utf-8")
@@ -285,7 +298,7 @@ def steps(policy: Any, tasks: Sequence[Task], size: Size, seed: int) -> Figures:
         "steps": 2, "group_size": size.group, "groups_per_step": len(tasks), "slots": size.slots, "seed": seed,
         "curriculum": "fixed", "max_message": _MAX_MESSAGE, "max_messages": _MAX_MESSAGES, "max_episode": _MAX_EPISODE,
         "eval_every": 0, "save_every": 2, "tool_docs": "signatures", "dtype": size.dtype,
-        "device": policy.model.device.type, "learning_rate": 1e-4,
+        "device": policy.model.device.type, "learning_rate": 1e-4, "threads": 1,
     })  # fmt: skip
     before = [p.detach().to("cpu", copy=True) for p in policy.model.parameters()]
     rows: list[Mapping[str, Any]] = []

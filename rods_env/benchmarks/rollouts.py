@@ -23,6 +23,7 @@ Report = Callable[[str], None]
 RATIO = 3.0  # ours must be at least so many times as fast
 TOKENS_PER_S = 20_000  # decoding at batch 128, on two cores
 ENVIRONMENT_SHARE = 0.05  # the most that environments may take of a training step
+TASKS = 256
 THREADS = (1, 2)
 SLOTS = 128
 
@@ -64,7 +65,7 @@ def run(
         from rods_env.agents.policy import load_policy
 
         policy = load_policy(policy)
-    count = 64 if quick else 256
+    count = TASKS // 4 if quick else TASKS
     stream = (task for task in tiny_tasks(seed, {1: 1.0}, 1, 4) if len(task.turns) == 1)
     tasks, long = list(islice(stream, count)), list(islice(long_tasks(seed), count // 2))
     figures = compare(policy, tasks, seed=seed, repeats=1 if quick else 2, batches=(128,) if quick else (128, 512),

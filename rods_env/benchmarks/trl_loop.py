@@ -61,6 +61,7 @@ class Played:
     Attributes:
         seconds: spent in its generation, the tools' steps included; without resets and the last step of an episode.
         tokens: how many tokens were sampled.
+        numbers: of the task of each episode; TRL mixes their order.
         returns: of all episodes.
         ids: all token ids of each episode.
     """
@@ -68,6 +69,7 @@ class Played:
     def __init__(self) -> None:
         self.seconds = 0.0
         self.tokens = 0
+        self.numbers: list[int] = []
         self.returns: list[float] = []
         self.ids: list[list[int]] = []
 
@@ -163,7 +165,7 @@ class _Environment:
         _observation, info = self._env.reset(options={"task": task})
         self._speech = CompactSpeech(info)
         self._heard = len(info["messages"])
-        self._value, self._over = 0.0, False
+        self._number, self._value, self._over = number, 0.0, False
         names = " ".join(schema["function"]["name"] for schema in info["tools"])
         said = " ".join(message["content"] for message in self._speech.messages(info["messages"]))
         return f"{names} {USER} {said}"
@@ -218,6 +220,7 @@ def _trainer_class() -> Any:
         def prediction_step(self, model: Any, inputs: Any, *_: Any, **__: Any) -> tuple[None, None, None]:
             self._prepare_inputs(inputs)
             played_in: list[Any] = self.environments or []
+            self._played.numbers += [environment._number for environment in played_in]
             self._played.returns += [environment._value for environment in played_in]
             return None, None, None
 

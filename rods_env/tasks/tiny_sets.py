@@ -25,6 +25,7 @@ from rods_env.tasks.task import Kind, Task, task_to_json
 
 TINY_APIS = ("shop", "bank", "calendar")
 TINY_SETS = {"tiny:seeds": 400, "tiny:heldout": 1000, "tiny:tuning": 1000, "tiny:short": 500}
+USES = 4  # a small network learns worlds by heart that it meets often
 
 _KINDS: dict[Kind, float] = {"base": 0.8, "missing_function": 0.1, "missing_parameter": 0.1}
 _REUSE = 0.6  # the share of attempts that use an earlier task's structure: an endless stream should be quick
@@ -62,25 +63,28 @@ def fingerprint() -> str:
     return digest.hexdigest()[:16]
 
 
-def short_tasks(seed: int) -> Iterator[Task]:
+def short_tasks(seed: int, uses: int = USES) -> Iterator[Task]:
     """An endless stream of short tasks, for the warm-up."""
-    return tiny_tasks(seed, {1: 0.7, 2: 0.3}, 1, 4)
+    return tiny_tasks(seed, {1: 0.7, 2: 0.3}, 1, 4, uses)
 
 
-def long_tasks(seed: int) -> Iterator[Task]:
+def long_tasks(seed: int, uses: int = USES) -> Iterator[Task]:
     """An endless stream of long tasks: what reward has to teach."""
-    return tiny_tasks(seed, {2: 0.5, 3: 0.5}, 4, 8)
+    return tiny_tasks(seed, {2: 0.5, 3: 0.5}, 4, 8, uses)
 
 
-def tiny_tasks(seed: int, turns: dict[int, float], least_calls: int, most_calls: int) -> Iterator[Task]:
+def tiny_tasks(
+    seed: int, turns: dict[int, float], least_calls: int, most_calls: int, uses: int = USES
+) -> Iterator[Task]:
     """An endless stream of tasks of the tiny policy's services.
 
     Args:
         seed: equal seeds give equal streams.
         turns: shares of tasks by number of turns with calls; they sum up to 1.
         least_calls, most_calls: how many gold calls a task has.
+        uses: for how many tasks a world serves.
     """
-    source = TaskSource(seed, apis=TINY_APIS, reuse=_REUSE)
+    source = TaskSource(seed, apis=TINY_APIS, uses=uses, reuse=_REUSE)
     rng = np.random.default_rng([seed, 1])
     counts, kinds = list(turns), list(_KINDS)
     while True:

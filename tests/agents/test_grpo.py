@@ -172,6 +172,19 @@ def test_loss_and_gradient_are_those_of_trl(
     assert (parts > 1) == (loss == "dapo")
 
 
+def test_the_size_of_passes_changes_nothing(tmp_path: Path) -> None:
+    made = []
+    for micro in (1, 16):
+        one = tools.agent(tmp_path / str(micro), tools.saved_policy(), steps=1, heldout=0, micro_batch=micro)
+        one.train()
+        made.append((one.folder.rows()[0], tools.weights(one)))
+    (small, mine), (large, theirs) = made
+    assert 0 < small["zero_variance_share"] < 1  # some passes hold an episode without an advantage
+    assert small["grad_norm"] == pytest.approx(large["grad_norm"], rel=1e-4)
+    assert small["return_mean"] == large["return_mean"]
+    assert all(torch.allclose(value, theirs[name], atol=1e-4) for name, value in mine.items())
+
+
 def test_trl_scores_what_was_sampled_as_it_was_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = tools.agent(tmp_path / "run", tools.saved_policy(), steps=1, heldout=0, temperature=0.8, micro_batch=16)
     rollouts: list[Rollout] = []

@@ -26,7 +26,7 @@ def test_it_plays_eight_episodes_and_a_step_changes_it(tmp_path: Path) -> None:
     settings = make_settings(
         "smollm2", None,
         {"steps": 1, "group_size": 4, "groups_per_step": 2, "curriculum": "fixed", "max_message": 16, "max_messages": 2,
-         "max_episode": 640, "threads": 2, "beta": 0.0, "save_every": 1, "device": "cpu",
+         "max_episode": 640, "threads": 2, "beta": 0.0, "micro_batch": 4, "save_every": 1, "device": "cpu",
          "environment_options": {"attempts_per_turn": 2}},
     )  # fmt: skip
     policy = load_policy("smollm2", device="cpu", tool_docs="signatures")
