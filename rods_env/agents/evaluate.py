@@ -145,7 +145,7 @@ def evaluate(
             crashed += 1
             _LOG.error("task %s: the episode crashed and is left out", task.id, exc_info=crash.__cause__)
         progress(1)
-    return _evaluation(seed, episodes, crashed)
+    return summarize(seed, episodes, crashed)
 
 
 class _CrashError(Exception):
@@ -178,7 +178,8 @@ def _play(agent: Any, env: gym.Env[Any, Any], task: Task) -> Episode:
     return Episode(task.id, task.kind, task.profile.depth, used, passed, info["progress"], steps, info["termination"])
 
 
-def _evaluation(seed: int, episodes: list[Episode], crashed: int) -> Evaluation:
+def summarize(seed: int, episodes: list[Episode], crashed: int) -> Evaluation:
+    """The evaluation of episodes that have a score, and of `crashed` ones that have none; the seed is the bootstrap's."""
     def score(some: Iterable[Episode]) -> Score:
         return _score(list(some), seed)
 

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import msgspec
 
-from rods_env.agents.evaluate import Episode, Evaluation, _evaluation
+from rods_env.agents.evaluate import Episode, Evaluation, summarize
 from rods_env.agents.rollout import Rollout, RolloutEngine, Start
 from rods_env.apis.registry import TOOLS
 from rods_env.errors import RodsError
@@ -116,7 +116,7 @@ def evaluation_of_episodes(episodes: Sequence[Episode | None], seed: int = 0) ->
     if not episodes:
         raise RodsError("expected at least one task to evaluate on.")
     scored = [episode for episode in episodes if episode is not None]
-    return _evaluation(seed, scored, len(episodes) - len(scored))
+    return summarize(seed, scored, len(episodes) - len(scored))
 
 
 def read_evaluation(path: Path) -> Evaluation:
@@ -128,6 +128,6 @@ def read_evaluation(path: Path) -> Evaluation:
     try:
         data = msgspec.json.decode(path.read_bytes())
         episodes = msgspec.convert(data["episode_list"], list[Episode])
-        return _evaluation(data["seed"], episodes, data["crashed"])
+        return summarize(data["seed"], episodes, data["crashed"])
     except (OSError, KeyError, msgspec.DecodeError, msgspec.ValidationError) as error:
         raise RodsError(f"{path} is no saved evaluation: {error}.") from None

@@ -135,7 +135,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "qwen2.5-1.5b": {
         "policy": "Qwen/Qwen2.5-1.5B-Instruct", "dtype": "bfloat16", "gradient_checkpointing": True, "steps": 400,
-        "micro_batch": 8, "slots": 256, "eval_every": 50, "save_every": 50,
+        "micro_batch": 8, "slots": 64, "max_episode": 4096, "eval_every": 50, "save_every": 50,
     },
 }  # fmt: skip
 

@@ -102,9 +102,13 @@ def saved_policy() -> Path:
     return scratch() / "policy"
 
 
-@lru_cache
 def straight(curriculum: str = "fixed") -> tuple[GrpoAgent, list[dict[str, Any]]]:
-    """An agent after a run that nothing interrupted, and the rows that it showed."""
+    """An agent after a run that nothing interrupted, and the rows that it showed; made once."""
+    return _straight(curriculum)
+
+
+@lru_cache
+def _straight(curriculum: str) -> tuple[GrpoAgent, list[dict[str, Any]]]:
     rows: list[dict[str, Any]] = []
     made = agent(scratch() / f"straight-{curriculum}", saved_policy(), curriculum=curriculum)
     made.train(on_row=rows.append)
