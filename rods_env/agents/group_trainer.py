@@ -22,7 +22,7 @@ _PART = 4096  # tokens of a forward pass on a CPU, padding included: what stays 
 
 
 class GroupTrainer(GRPOTrainer):
-    """The trainer, with its public hooks `compute_loss` and `log` extended.
+    """The trainer, with its hooks for subclasses extended: `compute_loss`, `log`, and advantages token by token.
 
     Episodes differ in length, and many groups agree. TRL pads all to the longest of the step and computes a loss of
     zero for groups that agree. Here columns that hold padding only are cut off, episodes without an advantage are left
@@ -31,9 +31,11 @@ class GroupTrainer(GRPOTrainer):
 
     Attributes:
         further: figures that join the log of each step.
+        credited: advantages of the step's completions, token by token; None leaves them to TRL.
     """
 
     further: Callable[[], dict[str, float]]
+    credited: Callable[[], list[list[float]] | None]
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
@@ -43,6 +45,17 @@ class GroupTrainer(GRPOTrainer):
             return sum(parameter.sum() for parameter in model.parameters() if parameter.requires_grad) * 0.0
         return sum(super(GroupTrainer, self).compute_loss(model, part, return_outputs, num_items_in_batch)
                    for part in parts)  # fmt: skip
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        # TRL's loss takes advantages of the shape (B, T) from subclasses; this is where it makes its own.
+        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        credited = self.credited()
+        if credited is not None:
+            found = torch.zeros(output["completion_ids"].shape, device=output["advantages"].device)
+            for row, values in enumerate(credited):
+                found[row, : len(values)] = torch.tensor(values)
+            output["advantages"] = found
+        return output
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if "loss" in logs:
@@ -59,8 +72,10 @@ class GroupTrainer(GRPOTrainer):
         if sums and self.beta == 0.0 and not self.aux_loss_enabled:
             # Those with an advantage first. Processes, which gather figures by episode, keep as many as the one that
             # has most; and the last pass of a step keeps one, for the figures.
-            rows = (inputs["advantages"] == 0).int().argsort(stable=True)
-            telling = inputs["advantages"].count_nonzero()[None]
+            advantages = inputs["advantages"]
+            silent = advantages == 0 if advantages.dim() == 1 else (advantages == 0).all(1)
+            rows = silent.int().argsort(stable=True)
+            telling = (~silent).sum()[None]
             most = int(self.accelerator.gather(telling).max())
             if not most and self.accelerator.num_processes == 1 and not self.accelerator.sync_gradients:
                 return []
@@ -109,8 +124,7 @@ def columns(rollouts: Sequence[Rollout], pad: int) -> dict[str, Any]:
         rollouts: of a step.
         pad: an id to stand where nothing was said.
     """
-    lengths = [min(rollout.prompt_length, len(rollout.ids) - 1) for rollout in rollouts if len(rollout.ids) > 1]
-    cut = max(min(lengths, default=1), 1)
+    cut = _place(rollouts)
     ids = [rollout.ids if len(rollout.ids) > 1 else [*rollout.ids, pad, pad][: cut + 1] for rollout in rollouts]
     masks = [[*rollout.mask, *[0] * len(one)][: len(one)] for rollout, one in zip(rollouts, ids, strict=True)]
     splits = [min(cut, len(one) - 1) for one in ids]
@@ -121,6 +135,18 @@ def columns(rollouts: Sequence[Rollout], pad: int) -> dict[str, Any]:
         "logprobs": None,
         "episode_return": [rollout.value for rollout in rollouts],
     }
+
+
+def _place(rollouts: Sequence[Rollout]) -> int:
+    """Where all prompts of a step end."""
+    lengths = [min(rollout.prompt_length, len(rollout.ids) - 1) for rollout in rollouts if len(rollout.ids) > 1]
+    return max(min(lengths, default=1), 1)
+
+
+def completions_of(rollouts: Sequence[Rollout], values: Sequence[list[float]]) -> list[list[float]]:
+    """Numbers for each id, cut to the completions of `columns`."""
+    cut = _place(rollouts)
+    return [one[min(cut, max(len(one) - 1, 0)) :] for one in values]
 
 
 def episode_return(*, episode_return: list[float | None], **_: Any) -> list[float | None]:

@@ -30,10 +30,18 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from rods_env.agents.credit import turn_advantages
 from rods_env.agents.decoding import Sampler
 from rods_env.agents.evaluate import Evaluation
 from rods_env.agents.group_player import GroupPlayer
-from rods_env.agents.group_trainer import GroupTrainer, columns, make_trainer, micro_batch, quiet_trainer
+from rods_env.agents.group_trainer import (
+    GroupTrainer,
+    columns,
+    completions_of,
+    make_trainer,
+    micro_batch,
+    quiet_trainer,
+)  # fmt: skip
 from rods_env.agents.policy_evaluation import (
     env_maker,
     episode_of,
@@ -104,6 +112,11 @@ class GrpoAgent:
         self.heldout = list(heldout) if heldout is not None else chosen_tasks(settings.heldout, settings.heldout_limit)
         self.ranks = find_ranks(policy.model)
         micro_batch(settings, self.ranks.count)
+        if settings.credit == "turn" and settings.groups_per_step % self.ranks.count:
+            raise RodsError(
+                f'credit "turn" needs whole groups in a process: groups_per_step must be divisible by the number of '
+                f"processes, {self.ranks.count}; got {settings.groups_per_step}."
+            )
         self.curriculum = make_curriculum(settings, self.tasks) if self.ranks.first else None
         self.before: Evaluation | None = None
         self.latest: Evaluation | None = None
@@ -128,6 +141,7 @@ class GrpoAgent:
         self._clock = Clock(self.player.engine)
         self._threads = settings.threads
         self._heldout_figures: dict[str, float] = {}
+        self._credited: list[list[float]] | None = None
         self._figures: dict[str, float] = {}
 
     # ------------------------------------------------------------------ what it does
@@ -233,6 +247,7 @@ class GrpoAgent:
                 callback=_Callback(self), processes=self.ranks.count,
             )  # fmt: skip
         trainer.further = self._further
+        trainer.credited = lambda: self._credited
         self._trainer = trainer
         try:
             with quiet_trainer(), self._interruptible():
@@ -257,6 +272,11 @@ class GrpoAgent:
             rollouts = self.player.play()
         if len(rollouts) != len(prompts):
             raise RodsError(f"expected to play {len(rollouts)} episodes in this process; TRL asks for {len(prompts)}.")
+        self._credited = None
+        if self.settings.credit == "turn":
+            scaled = self.settings.scale_rewards == "group"
+            advantages = turn_advantages(rollouts, self.settings.group_size, scaled=scaled)
+            self._credited = completions_of(rollouts, advantages)
         return columns(rollouts, self.policy.tokenizer.pad_token_id)
 
     # ------------------------------------------------------------------ told by the callback

@@ -70,6 +70,8 @@ class Rollout(NamedTuple):
         messages: how many messages the policy wrote, those before a snapshot included.
         actions: what each said to the environment, those before a snapshot left out.
         seconds: how long the environment worked for it.
+        turns: for each action, the turn in which it was said.
+        rewards: for each action, the reward that followed.
     """
 
     task: Task
@@ -84,6 +86,8 @@ class Rollout(NamedTuple):
     messages: int
     actions: list[str]
     seconds: float
+    turns: Sequence[int] = ()
+    rewards: Sequence[float] = ()
 
 
 class Live:
@@ -96,6 +100,7 @@ class Live:
         dialogue: its tokens so far.
         info: the latest information of the environment.
         actions: what the policy said so far, behind the snapshot if it began from one.
+        turns, rewards: for each action, its turn and the reward that followed.
         messages: how many messages it wrote, before the snapshot too.
         value: the sum of rewards so far.
         turn_tokens: how many tokens were sampled in the open turn.
@@ -109,6 +114,8 @@ class Live:
         self.dialogue: Dialogue | None = None
         self.info: dict[str, Any] = {}
         self.actions: list[str] = []
+        self.turns: list[int] = []
+        self.rewards: list[float] = []
         self.messages = 0
         self.value = 0.0
         self.turn_tokens = 0
@@ -336,9 +343,12 @@ class RolloutEngine:
         live.messages += 1
         live.turn_tokens += len(sample.ids)
         turn = live.turn
+        live.turns.append(turn)
+        live.rewards.append(0.0)
         try:
             _, reward, terminated, truncated, live.info = live.env.step(action)
-            live.value += float(reward)
+            live.rewards[-1] = float(reward)
+            live.value += live.rewards[-1]
             if terminated or truncated:
                 return str(live.info.get("termination") or ("completed" if terminated else "step_limit"))
             # The last sampled token was not read yet.
@@ -385,7 +395,7 @@ class RolloutEngine:
         return Rollout(
             live.start.task, live.start.group, ids, mask, logprobs, dialogue.prompt_length if dialogue else 0,
             value if evidence else None, evidence and value > 1 - 1e-9, termination,
-            live.messages, live.actions, live.seconds,
+            live.messages, live.actions, live.seconds, live.turns, live.rewards,
         )  # fmt: skip
 
 

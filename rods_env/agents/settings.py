@@ -18,6 +18,7 @@ from rods_env.errors import RodsError
 
 LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
 SCALES = ("group", "batch", "none")
+CREDITS = ("episode", "turn")
 
 
 class TrainSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,6 +57,8 @@ class TrainSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         loss: TRL's `loss_type`: "grpo", "bnpo", "dr_grpo", "dapo" (every token weighs the same) or "luspo" [TRL].
         scale_rewards: what advantages are divided by: the standard deviation of their "group" [TRL], of the "batch", or
             "none".
+        credit: what the tokens of a message are credited with: the return of the whole "episode" [TRL], or what was
+            paid from their "turn" on, compared with the others of the group [ours].
         updates: passes over the same rollouts, TRL's `num_iterations` [TRL].
         micro_batch: rollouts in one forward pass of the update; less needs less memory [ours].
         temperature: of sampling in training [TRL].
@@ -102,6 +105,7 @@ class TrainSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     epsilon_high: float = 0.0
     loss: str = "dapo"
     scale_rewards: str = "group"
+    credit: str = "episode"
     updates: int = 1
     micro_batch: int = 16
     temperature: float = 1.0
@@ -318,6 +322,8 @@ def check(settings: TrainSettings) -> None:
             above = f"above {least:g}" if beyond else f"at least {least:g}"
             below = "" if most == math.inf else f" and at most {most:g}"
             raise RodsError(f"{name} must be {above}{below}; got {value!r}.")
+    if settings.credit == "turn" and settings.scale_rewards == "batch":
+        raise RodsError('credit "turn" compares within groups: scale_rewards must be group or none; got batch.')
     from rods_env.curricula import CURRICULA
     from rods_env.envs.tool_use import ToolUseEnv
 
@@ -327,6 +333,7 @@ def check(settings: TrainSettings) -> None:
         "tool_docs": ("template", "signatures"),
         "loss": LOSSES,
         "scale_rewards": SCALES,
+        "credit": CREDITS,
         "curriculum": tuple(CURRICULA),
     }
     for name, allowed in choices.items():

@@ -172,6 +172,18 @@ def test_loss_and_gradient_are_those_of_trl(
     assert (parts > 1) == (loss == "dapo")
 
 
+def test_credit_by_turn_is_grpo_where_tasks_have_one_turn(tmp_path: Path) -> None:
+    made = []
+    for credit in ("episode", "turn"):
+        one = tools.agent(tmp_path / credit, tools.saved_policy(), steps=1, heldout=0, credit=credit)
+        one.train()
+        made.append((one.folder.rows()[0], tools.weights(one)))
+    (plain, theirs), (by_turn, mine) = made
+    assert plain["grad_norm"] > 0
+    assert by_turn["grad_norm"] == pytest.approx(plain["grad_norm"], rel=1e-3)
+    assert all(torch.allclose(value, theirs[name], atol=1e-4) for name, value in mine.items())
+
+
 def test_the_size_of_passes_changes_nothing(tmp_path: Path) -> None:
     made = []
     for micro in (1, 16):
