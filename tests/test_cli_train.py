@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rods_env import cli_policy, cli_train
-from rods_env.agents.evaluate import Episode, Evaluation, _evaluation
+from rods_env.agents.evaluate import Episode, Evaluation, summarize
 from rods_env.agents.run_folder import RunFolder
 from rods_env.agents.settings import TrainSettings
 from rods_env.cli import app
@@ -46,7 +46,7 @@ def evaluation(passed: int, n: int = 100) -> Evaluation:
         Episode(f"t{k}", "base", 2 if k % 2 else 11, ("shop",), k < passed, float(k < passed), 3, "completed")
         for k in range(n)
     ]
-    return _evaluation(0, episodes, 0)
+    return summarize(0, episodes, 0)
 
 
 class StubAgent:
