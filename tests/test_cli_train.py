@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from rods_env import cli_policy, cli_train
 from rods_env.agents.evaluate import Episode, Evaluation, summarize
 from rods_env.agents.run_folder import RunFolder
-from rods_env.agents.settings import TrainSettings
+from rods_env.agents.settings import PRESETS, TrainSettings
 from rods_env.cli import app
 from rods_env.cli_train import new_folder
 from rods_env.cli_train_screen import counted_parameters, verdict
@@ -117,8 +117,8 @@ def test_a_run_says_what_happens_and_what_came_out(stub: type[StubAgent], here: 
     text = " ".join(out.split())
     for words in (
         "The policy tiny (1.0 million parameters) learns from reward: in each of its 2 steps it plays 16 tasks 8 times",
-        "It starts from 400 tasks (tiny:seeds), with new variants of those on which its attempts disagree; the 500 "
-        "held-out tasks (tiny:heldout) are never trained on",
+        "It starts from 400 tasks (tiny:seeds), with new variants of those on which its attempts disagree; the "
+        f"{PRESETS['tiny']['heldout_limit']} held-out tasks (tiny:heldout) are never trained on",
         "settings: tiny with steps=2; all of them: first/config.json",
         "Ctrl-C saves and stops.",
         "Success on 100 held-out tasks rose from 20.0% to 50.0% (+30.0 points) in 2 steps",

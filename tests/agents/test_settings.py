@@ -182,7 +182,7 @@ def test_every_setting_is_explained_with_its_source() -> None:
 def test_the_table_shows_defaults_and_presets() -> None:
     rows = {row.split("`")[1]: row for row in table().splitlines()[2:]}
     assert list(rows) == list(TrainSettings.__struct_fields__)
-    assert "| `100` | tiny: `150`" in rows["steps"]
+    assert f"| `100` | tiny: `{PRESETS['tiny']['steps']}`" in rows["steps"]
     assert all(row.replace("\\|", "").count("|") == 5 for row in rows.values())
 
 
