@@ -6,8 +6,8 @@ and says nothing else about them:
     <tools> find_customer list_orders … <user> Cancel my latest order , please . <agent> find_customer Ana Ruiz <end>
     <tool> Ana Ruiz @1 Oslo #1 <agent> …
 
-What such small networks need to learn to look things up was tried out, see `docs/training.md`: a large initial range,
-biases in attention, and one head of the first layer that begins by looking at the previous word.
+What such small networks need to learn to look things up was tried out, see `docs/results.md`: a large initial range,
+biases in attention, and two heads that begin as a look-up of what followed the present word before.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def make_model(
     inner: int = 384,
     initializer_range: float = 0.06,
     rope_theta: float = 1e6,
-    previous_word_head: bool = True,
+    look_up_heads: bool = True,
 ) -> Any:
     """An untrained Llama. The seed is not a global one: torch's generator is left as it was."""
     import torch
@@ -89,7 +89,7 @@ def make_model(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = LlamaForCausalLM(config)
-    if previous_word_head:
+    if look_up_heads:
         look_at_previous_word(model)
         if layers > 1:
             look_up_what_followed(model, seed)

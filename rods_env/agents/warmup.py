@@ -84,7 +84,7 @@ class Demonstrator:
         rng = self._rng
         tool = TOOLS[name]
         texts = [p.name for p in tool.params if p.name in arguments and isinstance(arguments[p.name], str)]
-        if rng.random() < 0.5 or not texts:  # too few or too many arguments
+        if rng.random() < 0.5 or not texts:  # an argument is missing
             wrong = dict(list(arguments.items())[:-1])
         else:
             others = [v for c in task.calls for v in c.arguments.values() if isinstance(v, str)]
@@ -107,9 +107,9 @@ def demonstrations(
 ) -> Iterator[Demonstration]:
     """The episodes of a stream of tasks; those too long for the chat are left out.
 
-    Where names of people are single tokens they are exchanged for others, consistently within an episode. Tasks that
-    follow each other share worlds; a policy would learn by heart which surname goes with which first name, and fail
-    with people it never met.
+    In the words of a tiny policy, where a name is one token, names of people are exchanged for others, consistently
+    within an episode. Tasks that follow each other share worlds; a policy would learn by heart which surname goes with
+    which first name, and fail with people it never met.
     """
     demonstrator = Demonstrator(chat, mistakes=mistakes, seed=seed)
     limit = chat.tokenizer.model_max_length
@@ -117,7 +117,7 @@ def demonstrations(
     known = chat.tokenizer.get_vocab()
     names = [  # "April" and "Price" are other words too
         np.array([known[n] for n in some if n in known and n.lower() not in known and n not in MONTHS], dtype=np.int64)
-        for some in (lexicon().first_names, lexicon().last_names)
+        for some in ((lexicon().first_names, lexicon().last_names) if chat.speech == "compact" else ())
     ]
     exchanged = np.arange(max(known.values()) + 1)
     for task in tasks:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ class Result(msgspec.Struct, frozen=True):
         train_s: how long training took, its evaluations included, in seconds.
         before, after: success by set and way of choosing tokens, such as "heldout, sampled", in [0, 1].
         zero_variance: share of groups without variance in the first and in the last tenth of the steps.
+        made_with: the settings and the limit, as JSON: a kept result of others is not this one's.
     """
 
     seed: int
@@ -41,6 +41,7 @@ class Result(msgspec.Struct, frozen=True):
     before: dict[str, float]
     after: dict[str, float]
     zero_variance: tuple[float, float]
+    made_with: str = ""
 
     @property
     def gain(self) -> float:
@@ -81,28 +82,26 @@ def _one(
     from rods_env.agents.grpo import GrpoAgent
 
     kept = place / f"seed-{seed}.json"
-    if kept.exists():
-        return msgspec.json.decode(kept.read_bytes(), type=Result)
     settings = make_settings("tiny", overrides={**overrides, "seed": seed})
+    made_with = msgspec.json.encode([settings, limit]).decode()
+    if kept.exists():
+        found = msgspec.json.decode(kept.read_bytes(), type=Result)
+        if found.made_with != made_with:
+            raise RodsError(f"{kept} is the result of other settings: choose another folder, or remove it.")
+        return found
     policy = load_policy(settings.policy, seed=seed)
     before = _scores(policy, settings, limit)
     agent = GrpoAgent(policy, settings, place / f"seed-{seed}")
-    rows: list[dict[str, Any]] = []
-    begun = time.perf_counter()
-    resume = bool(agent.folder.checkpoints())
-
-    def took(row: dict[str, Any]) -> None:
-        rows.append(row)
-        on_row(seed, row)
-
-    agent.train(on_row=took, resume=resume)
-    took_s = time.perf_counter() - begun
+    agent.train(on_row=lambda row: on_row(seed, row), resume=bool(agent.folder.checkpoints()))
+    rows = agent.folder.rows()  # those before a break, too
+    took_s = sum(row.get("seconds", row.get("evaluate_s", 0.0)) for row in rows)
     shares = [row["zero_variance_share"] for row in rows if "zero_variance_share" in row]
     tenth = max(1, len(shares) // 10)
     result = Result(
         seed=seed, steps=settings.steps, rollouts=settings.steps * settings.group_size * settings.groups_per_step,
         train_s=round(took_s, 1), before=before, after=_scores(policy, settings, limit),
         zero_variance=(sum(shares[:tenth]) / tenth, sum(shares[-tenth:]) / tenth),
+        made_with=made_with,
     )  # fmt: skip
     write_atomically(kept, msgspec.json.format(msgspec.json.encode(result), indent=1))
     return result
