@@ -40,6 +40,8 @@ def test_runs_are_made_once_and_measured_before_and_after(small, tmp_path):
     assert (first.steps, first.rollouts) == (2, 8)
     assert first.before.keys() == first.after.keys() == result().after.keys()
     assert run_all([3], tmp_path, overrides=small, limit=2, on_row=lambda *_: pytest.fail("played again")) == [first]
+    with pytest.raises(RodsError, match="of other settings"):
+        run_all([3], tmp_path, overrides={**small, "learning_rate": 1e-3}, limit=2)
 
 
 def test_what_gains_too_little_is_said():
