@@ -18,6 +18,7 @@ import datetime
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from rods_env.agents.speech import CompactSpeech, PlainSpeech, Speech, signature, tool_name, with_signatures
@@ -32,6 +33,7 @@ _CUT = "⁂cut⁂"  # where a special token in a content is cut in two
 _PROBES = ("⁂%⁂", ' \n⁂%"b"<&é>\\\n\n⁂ \t', "", "%", "<tool_response>%</tool_response>", '{"a": [%]}', "</think>%")
 _MOST_FRAMED = 24  # messages between two of the policy's; more than this is rare
 _MOST_OPENINGS = 64
+_MOST_TEXTS = 1 << 12  # the members of a group hear much the same
 TOOL_DOCS = ("template", "signatures")
 
 
@@ -84,6 +86,7 @@ class Chat:
                 "tokenizer.chat_template before the chat is made."
             )
         self._backend = _backend(tokenizer)
+        self._encoded = lru_cache(maxsize=_MOST_TEXTS)(self._encode)
         added = getattr(tokenizer, "added_tokens_decoder", {})
         special = {token.content for token in added.values() if token.special and len(token.content) > 1}
         pattern = "|".join(map(re.escape, sorted(special))) or r"(?!)"
@@ -112,9 +115,12 @@ class Chat:
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, special tokens in it recognised and none added."""
+        return list(self._encoded(text))
+
+    def _encode(self, text: str) -> tuple[int, ...]:
         if self._backend is not None:
-            return list(self._backend.encode(text, add_special_tokens=False).ids)
-        return list(self.tokenizer.encode(text, add_special_tokens=False))
+            return tuple(self._backend.encode(text, add_special_tokens=False).ids)
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, special tokens included."""

@@ -195,11 +195,16 @@ def _called_by(_: int) -> dict[str, str]:
 def _digits(value: float) -> list[str]:
     """A number as words: "45", or "45", ".", "50"."""
     text = str(value) if isinstance(value, int) else f"{value:.2f}".removesuffix("0").removesuffix("0").rstrip(".")
-    return list(_pieces(text))
+    return [*_pieces(text)]
 
 
-def _pieces(text: str) -> Iterator[str]:
+@lru_cache(maxsize=1 << 14)  # the members of a group hear much the same
+def _pieces(text: str) -> tuple[str, ...]:
     """The words of a text; a long number in pairs of digits, so that a hundred words write every number."""
+    return tuple(_cut(text))
+
+
+def _cut(text: str) -> Iterator[str]:
     for piece in _WORDS.findall(text):
         if piece.isdigit() and len(piece) > 2 and not _YEAR.match(piece):
             first = len(piece) % 2 or 2

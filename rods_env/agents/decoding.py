@@ -128,6 +128,7 @@ class Sampler:
         training = self.model.training
         if training:
             self.model.eval()
+        self._forward.refresh()
         try:
             samples = self._sample(requests, self._read(requests))
         finally:

@@ -164,6 +164,9 @@ class Forward:
         names = inspect.signature(model.get_decoder().forward).parameters
         self._name = "cache" if "cache" in names else "past_key_values"  # its name before transformers 5.20
 
+    def refresh(self) -> None:
+        """The weights of the model may have changed since the last pass."""
+
     def read(
         self, rows: Sequence[int], ids: np.ndarray[Any, Any], starts: np.ndarray[Any, Any], counts: np.ndarray[Any, Any]
     ) -> torch.Tensor:
@@ -210,59 +213,83 @@ class _SlotCache(Cache):
 
 
 class LeanLlama(Forward):
-    """The same for Llamas, with a third of the calls: at this size the interpreter costs more than the arithmetic."""
+    """The same for Llamas, with a third of the calls: at this size the interpreter costs more than the arithmetic.
+
+    Weights that read the same input are joined, and the scales of the norms before them are multiplied into them:
+    `refresh` does so anew, which costs about as much as one pass of a batch.
+    """
 
     def __init__(self, model: Any, slots: int, max_length: int) -> None:
         super().__init__(model, slots, max_length)
         config = model.config
         self._heads, self._kv = config.num_attention_heads, config.num_key_value_heads
         self._size = config.head_dim
-        self._shape = self._kv, self._heads // self._kv, self._size
         positions = torch.arange(max_length + 1, device=model.device)[None]
         cos, sin = model.model.rotary_emb(model.model.embed_tokens.weight, positions)
-        self._cos, self._sin = cos[0], sin[0]
+        half = self._size // 2
+        self._cos, self._sin = cos[0], torch.cat((-sin[0, :, :half], sin[0, :, half:]), dim=-1)
+        self.refresh()
+
+    @torch.no_grad()
+    def refresh(self) -> None:
+        self._layers = []
+        for layer in self.model.model.layers:
+            attention, mlp = layer.self_attn, layer.mlp
+            self._layers.append((
+                _joined(layer.input_layernorm, attention.q_proj, attention.k_proj, attention.v_proj),
+                (attention.o_proj.weight, attention.o_proj.bias),
+                _joined(layer.post_attention_layernorm, mlp.gate_proj, mlp.up_proj),
+                (mlp.down_proj.weight, mlp.down_proj.bias),
+            ))  # fmt: skip
+        self._head = _joined(self.model.model.norm, self.model.lm_head)
 
     def _pass(self, tokens: torch.Tensor, last: torch.Tensor | None) -> torch.Tensor:
-        model, slots = self.model.model, self.slots
+        slots, heads, kv, size = self.slots, self._heads, self._kv, self._size
         n, width = tokens.shape
-        kv, group, size = self._shape
+        eps = self.model.config.rms_norm_eps
         cos, sin = self._cos[slots.positions][:, :, None], self._sin[slots.positions][:, :, None]
         # As numbers to add, made once for all layers; attention would make them of a boolean mask in each.
         mask = torch.zeros(slots.mask.shape).masked_fill_(~slots.mask, -torch.inf)
-        if width > 1:
-            mask = mask.repeat(1, 1, group, 1)
-        x = F.embedding(tokens, model.embed_tokens.weight)
-        for number, layer in enumerate(model.layers):
-            attention = layer.self_attn
-            h = _norm(x, layer.input_layernorm)
-            q = _linear(h, attention.q_proj).view(n, width, self._heads, size)
-            k = _linear(h, attention.k_proj).view(n, width, kv, size)
-            v = _linear(h, attention.v_proj).view(n, width, kv, size)
-            q, k = _rotate(q, cos, sin), _rotate(k, cos, sin)
-            keys, values = slots.write(number, k.transpose(1, 2), v.transpose(1, 2))
+        mask = mask.repeat(1, 1, heads // kv, 1) if width > 1 else mask.expand(n, kv, 1, -1).flatten(0, 1)
+        x = F.embedding(tokens, self.model.model.embed_tokens.weight)
+        for number, (qkv, out, gate_up, down) in enumerate(self._layers):
+            h = F.linear(_norm(x, eps), *qkv).view(n, width, heads + 2 * kv, size)
+            qk = h[:, :, : heads + kv]
+            qk = torch.addcmul(qk * cos, torch.cat((qk[..., size // 2 :], qk[..., : size // 2]), dim=-1), sin)
+            keys, values = slots.write(number, qk[:, :, heads:].transpose(1, 2), h[:, :, heads + kv :].transpose(1, 2))
             # Heads that share keys are further queries, which spares repeating the keys.
-            q = q.view(n, width, kv, group, size).permute(0, 2, 3, 1, 4).reshape(n, kv, group * width, size)
-            out = F.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
-            out = out.view(n, kv, group, width, size).permute(0, 3, 1, 2, 4).reshape(n, width, -1)
-            x = x + _linear(out, attention.o_proj)
-            h = _norm(x, layer.post_attention_layernorm)
-            mlp = layer.mlp
-            x = x + _linear(F.silu(_linear(h, mlp.gate_proj)) * _linear(h, mlp.up_proj), mlp.down_proj)
+            q = qk[:, :, :heads].view(n, width, kv, heads // kv, size)
+            x = x + F.linear(self._attended(q, keys, values, mask), *out)
+            gate, up = F.linear(_norm(x, eps), *gate_up).chunk(2, dim=-1)
+            x = x + F.linear(F.silu(gate).mul_(up), *down)
         x = x[torch.arange(n, device=x.device), last] if last is not None else x[:, 0]
-        return F.linear(_norm(x, model.norm), self.model.lm_head.weight)
+        return F.linear(_norm(x, eps), *self._head)
+
+    def _attended(
+        self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
+        """What queries (rows, tokens, key heads, queries of each, size) find, as (rows, tokens, all heads' sizes)."""
+        n, width, kv, group, size = q.shape
+        if width == 1:  # the fused attention is slower here: it is made for many queries
+            scores = torch.baddbmm(
+                mask, q.reshape(n * kv, group, size), keys.flatten(0, 1).transpose(1, 2), alpha=size**-0.5
+            )
+            return torch.bmm(scores.softmax(-1), values.flatten(0, 1)).view(n, 1, -1)
+        q = q.permute(0, 2, 3, 1, 4).reshape(n, kv, group * width, size)
+        found = F.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
+        return found.view(n, kv, group, width, size).permute(0, 3, 1, 2, 4).reshape(n, width, -1)
 
 
-def _norm(x: torch.Tensor, norm: Any) -> torch.Tensor:
-    return F.rms_norm(x, (x.shape[-1],), norm.weight, norm.variance_epsilon)
+def _norm(x: torch.Tensor, eps: float) -> torch.Tensor:
+    return F.rms_norm(x, (x.shape[-1],), None, eps)
 
 
-def _linear(x: torch.Tensor, module: Any) -> torch.Tensor:
-    return F.linear(x, module.weight, module.bias)
-
-
-def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    first, second = x.chunk(2, dim=-1)
-    return x * cos + torch.cat((-second, first), dim=-1) * sin
+def _joined(norm: Any, *modules: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Weight and bias of linear layers that read the same normed input, with the scale of the norm in the weight."""
+    weight = torch.cat([module.weight for module in modules]) * norm.weight
+    if all(module.bias is None for module in modules):
+        return weight, None
+    return weight, torch.cat([m.weight.new_zeros(len(m.weight)) if m.bias is None else m.bias for m in modules])
 
 
 def make_forward(model: Any, slots: int, max_length: int, lean: bool = True) -> Forward:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from accelerate.utils import is_peft_model
 from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
@@ -26,8 +27,8 @@ class GroupTrainer(GRPOTrainer):
 
     Episodes differ in length, and many groups agree. TRL pads all to the longest of the step and computes a loss of
     zero for groups that agree. Here columns that hold padding only are cut off, episodes without an advantage are left
-    out where their loss and gradient are exactly zero, and episodes of like length are computed together. Loss and
-    gradient stay what they are.
+    out where their loss and gradient are exactly zero, episodes of like length are computed together, and on a CPU the
+    output layer reads the sampled tokens only. Loss and gradient stay what they are.
 
     Attributes:
         further: figures that join the log of each step.
@@ -36,6 +37,7 @@ class GroupTrainer(GRPOTrainer):
 
     further: Callable[[], dict[str, float]]
     credited: Callable[[], list[list[float]] | None]
+    _said: torch.Tensor | None = None
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
@@ -43,8 +45,54 @@ class GroupTrainer(GRPOTrainer):
         parts = self._parts(inputs)
         if not parts:  # a gradient of zero, without a pass
             return sum(parameter.sum() for parameter in model.parameters() if parameter.requires_grad) * 0.0
-        return sum(super(GroupTrainer, self).compute_loss(model, part, return_outputs, num_items_in_batch)
-                   for part in parts)  # fmt: skip
+        total = 0.0
+        for part in parts:
+            self._said = self._sampled(part)
+            try:
+                total += super().compute_loss(model, part, return_outputs, num_items_in_batch)
+            finally:
+                self._said = None
+        return total
+
+    def _sampled(self, part: dict[str, Any]) -> torch.Tensor | None:
+        """Which of a part's completion tokens were sampled, where the loss may be computed from these alone."""
+        on_cpu = part["completion_ids"].device.type == "cpu"  # elsewhere TRL's kernel does
+        if not on_cpu or self.accelerator.num_processes > 1 or is_peft_model(self.model) or self.aux_loss_enabled:
+            return None
+        if not part["prompt_mask"].all() or "tool_mask" not in part:  # padding on the left needs a mask
+            return None
+        said: torch.Tensor = (part["completion_mask"] * part["tool_mask"]).bool()
+        return said
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        *args: Any,
+        **more: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor | None, Any]:
+        # On a CPU TRL computes the vocabulary's logits at every token. Three in four were heard, not said, and their
+        # loss is masked. What pads stands on the right, where causal attention does not see it.
+        said = self._said
+        if said is None:
+            found: tuple[torch.Tensor, torch.Tensor | None, Any] = super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, *args, **more
+            )
+            return found
+        hidden = model.get_decoder()(input_ids=input_ids, use_cache=False).last_hidden_state
+        before = hidden[:, -logits_to_keep - 1 : -1][said]
+        logs = (model.get_output_embeddings()(before) / self.temperature).log_softmax(-1)
+        tokens = input_ids[:, -logits_to_keep:][said]
+        with torch.no_grad():
+            entropies = -(logs.exp() * logs).sum(-1)
+        zeros = hidden.new_zeros(said.shape)
+        return (
+            zeros.masked_scatter(said, logs.gather(-1, tokens[:, None])[:, 0]),
+            zeros.masked_scatter(said, entropies),
+            None,
+        )
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         # TRL's loss takes advantages of the shape (B, T) from subclasses; this is where it makes its own.

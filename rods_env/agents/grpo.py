@@ -42,6 +42,7 @@ from rods_env.agents.group_trainer import (
     micro_batch,
     quiet_trainer,
 )  # fmt: skip
+from rods_env.agents.heap import frozen_heap
 from rods_env.agents.policy_evaluation import (
     env_maker,
     episode_of,
@@ -163,6 +164,10 @@ class GrpoAgent:
                 second Ctrl-C does not wait.
         """
         self._on_row = on_row or (lambda _: None)
+        with frozen_heap():
+            return self._run(resume)
+
+    def _run(self, resume: bool) -> Evaluation | None:
         self._stopping = self._saving = False
         start = self._open(resume)
         self._threads = use_threads(self._threads, self.policy.model)

@@ -10,6 +10,7 @@ import gymnasium as gym
 import msgspec
 
 from rods_env.agents.evaluate import Episode, Evaluation, summarize
+from rods_env.agents.heap import frozen_heap
 from rods_env.agents.rollout import Rollout, RolloutEngine, Start
 from rods_env.apis.registry import TOOLS
 from rods_env.errors import RodsError
@@ -59,7 +60,8 @@ def evaluate_policy(
         sampler, policy.chat, make_env=env_maker(environment_options or {}), max_message=max_message,
         max_turn=max_turn, max_messages=max_messages, seed=seed,
     )  # fmt: skip
-    return evaluation_of(play_once(engine, tasks, progress=progress), seed)
+    with frozen_heap():
+        return evaluation_of(play_once(engine, tasks, progress=progress), seed)
 
 
 def env_maker(options: Mapping[str, Any]) -> Callable[[Task], gym.Env[Any, Any]]:

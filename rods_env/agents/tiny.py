@@ -20,6 +20,7 @@ from typing import Any
 TOOLS_MARK, USER, AGENT, TOOL, END, PAD, UNKNOWN = "<tools>", "<user>", "<agent>", "<tool>", "<end>", "<pad>", "<unk>"
 SPECIAL = (PAD, UNKNOWN, TOOLS_MARK, USER, AGENT, TOOL, END)
 MAX_LENGTH = 512
+_FAST, _SLOW = 0.15, 0.05  # radians a position: pairs that tell neighbours apart, pairs that hardly turn
 
 TEMPLATE = (
     "{{ '<tools>' }}{% for tool in tools or [] %}{{ ' ' + tool.function.name }}{% endfor %}"
@@ -69,7 +70,7 @@ def make_model(
     width: int = 128,
     layers: int = 4,
     heads: int = 4,
-    kv_heads: int = 2,
+    kv_heads: int = 1,
     inner: int = 384,
     initializer_range: float = 0.06,
     rope_theta: float = 1e6,
@@ -111,9 +112,8 @@ def look_at_previous_word(model: Any, sharpness: float = 6.0) -> None:
     config = model.config
     size = config.head_dim
     half = size // 2
-    theta = config.rope_parameters["rope_theta"]
-    frequency = theta ** (-torch.arange(half, dtype=torch.float32) / half)
-    used = (frequency > 0.15).float()  # slower ones do not tell neighbours apart
+    frequency = _frequencies(model)
+    used = (frequency > _FAST).float()  # slower ones do not tell neighbours apart
     gain = ((1 - torch.cos(frequency)) * used).sum()
     scale = math.sqrt(sharpness * math.sqrt(size) / float(gain))
     key = torch.cat([used * scale, torch.zeros(half)])
@@ -142,9 +142,8 @@ def look_up_what_followed(model: Any, seed: int = 0, sharpness: float = 1.4) -> 
 
     config = model.config
     size, width = config.head_dim, config.hidden_size
-    theta = config.rope_parameters["rope_theta"]
-    slow = [i for i in range(size // 2) if theta ** (-2 * i / size) < 0.05]
-    rows = [*slow, *(i + size // 2 for i in slow)]
+    frequency = _frequencies(model)
+    rows = _pairs(frequency < _SLOW)
     generator = torch.Generator().manual_seed(seed)
     basis = torch.linalg.qr(torch.randn(width, width, generator=generator))[0].T
     n = min(len(rows), width // 3)
@@ -153,12 +152,26 @@ def look_up_what_followed(model: Any, seed: int = 0, sharpness: float = 1.4) -> 
     first, second = model.model.layers[0].self_attn, model.model.layers[1].self_attn
     with torch.no_grad():
         first.q_proj.weight[:size] = 0.0  # where to look depends on the position only
-        first.k_proj.weight[:size] = 0.0
+        first.k_proj.weight[_pairs(frequency > _FAST)] = 0.0  # heads that share keys find words by the other rows
         first.v_proj.weight[:n] = words
         first.o_proj.weight[:, :n] = 0.12 * place.T  # about as long as an embedding
         second.q_proj.weight[:size] = 0.0
-        second.k_proj.weight[:size] = 0.0
         second.q_proj.weight[rows] = sharpness * words
         second.k_proj.weight[rows] = sharpness * place
         second.v_proj.weight[:size] = copied
         second.o_proj.weight[:, :size] = 0.12 * copied.T
+
+
+def _frequencies(model: Any) -> Any:
+    """By how much each pair of a head's dimensions turns from one position to the next, in radians."""
+    import torch
+
+    half = model.config.head_dim // 2
+    theta = model.config.rope_parameters["rope_theta"]
+    return theta ** (-torch.arange(half, dtype=torch.float32) / half)
+
+
+def _pairs(chosen: Any) -> list[int]:
+    """The rows of a head's projection for the chosen pairs of dimensions; transformers pairs i with i + half."""
+    some = [i for i, is_chosen in enumerate(chosen.tolist()) if is_chosen]
+    return [*some, *(i + len(chosen) for i in some)]

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from rods_env.agents.chat import Chat, Dialogue
+from rods_env.agents.compact import SEPARATOR
 from rods_env.agents.tiny import SPECIAL, make_model, make_tokenizer, vocabulary
 from rods_env.apis.lexicon import CITIES, lexicon
 from rods_env.apis.registry import TOOLS
@@ -58,9 +59,7 @@ class Demonstrator:
 
     def demonstration(self, task: Task) -> Demonstration:
         """The episode of a task."""
-        if self._env is None:
-            self._env = gym.make("ToolUse-RODS-v0", tasks=[task], disable_env_checker=True).unwrapped
-        env = self._env
+        env = self._opened(task)
         _, info = env.reset(options={"task": task})
         dialogue = self.chat.begin(info)
         for turn in task.turns:
@@ -73,6 +72,28 @@ class Demonstrator:
             if info["termination"] is None:
                 dialogue.hear(info)
         return Demonstration(dialogue.ids, dialogue.mask)
+
+    def babble(self, task: Task, calls: int = 6) -> None:
+        """Says random calls in the first turns of a task: what a policy that knows nothing is told about them."""
+        rng, env = self._rng, self._opened(task)
+        _, info = env.reset(options={"task": task})
+        dialogue = self.chat.begin(info)
+        names = [schema["function"]["name"] for schema in info["tools"]]
+        for _ in range(calls):
+            heard = [word for word in dialogue.text.split() if word not in SPECIAL] + ["0", "7", "#9"]
+            name, *given = (heard[n] for n in rng.integers(len(heard), size=1 + rng.integers(5)))
+            if rng.random() < 0.9:
+                name = names[rng.integers(len(names))]
+            words = f"{name} " + f" {SEPARATOR} ".join(given)
+            *_, info = env.step(dialogue.say(self.chat.encode(words), [0.0] * len(words.split())))
+            if info["termination"] is not None:
+                return
+            dialogue.hear(info)
+
+    def _opened(self, task: Task) -> Any:
+        if self._env is None:
+            self._env = gym.make("ToolUse-RODS-v0", tasks=[task], disable_env_checker=True).unwrapped
+        return self._env
 
     def _say(self, env: Any, dialogue: Dialogue, calls: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         ids = [*self.chat.encode(dialogue.speech.calls(calls)), *self.chat.end_ids]
@@ -225,8 +246,10 @@ def needed_words(tasks: Iterable[Task], seed: int = 0) -> list[str]:
     """The vocabulary for the episodes of these tasks, errors included, and every name that a world may hold."""
     chat = _Words()
     demonstrator = Demonstrator(chat, mistakes=0.15, seed=seed)
-    for task in tasks:
+    for number, task in enumerate(tasks):
         demonstrator.demonstration(task)
+        if number % 4 == 0:
+            demonstrator.babble(task)
     names = lexicon()
     always = [*names.first_names, *names.last_names, *CITIES]
     return vocabulary([*chat.texts, *always * _NAMES_COUNT])
@@ -239,15 +262,25 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
         steps: optimizer steps.
         uses: for how many tasks a world serves. Few worlds, met often, are a good school for looking things up; many
             worlds keep a policy from learning them by heart instead.
+        learning_rate: see `train`.
         cooldown: over which share of the steps the learning rate falls to nothing.
+        long_share: which share of the demonstrations are long tasks.
     """
 
     steps: int
     uses: int
+    learning_rate: float
     cooldown: float
+    long_share: float = 0.0
 
 
-PHASES = (Phase(steps=3750, uses=72, cooldown=0.0), Phase(steps=4250, uses=4, cooldown=0.5))
+# Short tasks only, until they are known; then so few long ones (some 500) that a policy has met a second request, and
+# answers the first again as often as not: one habit of composing, which reward can teach.
+PHASES = (
+    Phase(steps=3000, uses=72, learning_rate=3e-3, cooldown=0.0),
+    Phase(steps=5500, uses=4, learning_rate=3e-3, cooldown=0.5),
+    Phase(steps=300, uses=4, learning_rate=1e-3, cooldown=0.5, long_share=0.1),
+)
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -256,8 +289,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         suite_version: of the package whose tasks it was made for.
         tasks: `tiny_sets.fingerprint()` of these tasks.
-        phases, batch, learning_rate, seed: of the training.
-        long_share: which share of the demonstrations are long tasks.
+        phases, batch, seed: of the training.
         parameters: of the network.
         seconds: how long it took.
         scores: success by set and sampling temperature.
@@ -267,9 +299,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     tasks: str
     phases: tuple[Phase, ...]
     batch: int
-    learning_rate: float
     seed: int
-    long_share: float
     parameters: int
     seconds: float
     scores: dict[str, float]
@@ -281,10 +311,8 @@ def make_base(
     steps: int = 0,
     phases: Sequence[Phase] = PHASES,
     batch: int = 16,
-    learning_rate: float = 3e-3,
-    long_share: float = 0.0,
     seed: int = 0,
-    word_tasks: int = 10_000,
+    word_tasks: int = 16_000,
     model_options: Mapping[str, Any] | None = None,
     score: Callable[[Any], dict[str, float]] | None = None,
     on_row: Callable[[dict[str, float]], None] = lambda _: None,
@@ -295,8 +323,7 @@ def make_base(
         folder: where to; it is replaced as a whole.
         steps: of all phases together, which are shortened or lengthened alike; 0: as they are.
         phases: the parts of the training, each with an optimizer of its own.
-        batch, learning_rate: see `train`.
-        long_share: which share of the demonstrations are long tasks; 0 leaves composing to reward.
+        batch: see `train`.
         seed: of everything.
         word_tasks: from how many tasks the vocabulary is taken.
         model_options: keywords of `make_model`.
@@ -329,17 +356,16 @@ def make_base(
             on_row({"step": at, "steps": whole, "loss": mean[0] / mean[1], "seconds": time.monotonic() - begun})
 
     for number, part in enumerate(parts):
-        tasks = _mixed(seed + 1000 * (number + 1), long_share, part.uses)
+        tasks = _mixed(seed + 1000 * (number + 1), part.long_share, part.uses)
         shown = demonstrations(chat, tasks, seed=seed + number)
         train(
-            model, shown, steps=part.steps, batch=batch, learning_rate=learning_rate, cooldown=part.cooldown,
+            model, shown, steps=part.steps, batch=batch, learning_rate=part.learning_rate, cooldown=part.cooldown,
             seed=seed + number, on_step=on_step,
         )  # fmt: skip
         done += part.steps
     policy = Policy("tiny", model, tokenizer, chat)
     recipe = Recipe(
-        suite_version=SUITE_VERSION, tasks=fingerprint(), phases=tuple(parts), batch=batch,
-        learning_rate=learning_rate, seed=seed, long_share=long_share,
+        suite_version=SUITE_VERSION, tasks=fingerprint(), phases=tuple(parts), batch=batch, seed=seed,
         parameters=sum(p.numel() for p in model.parameters()), seconds=round(time.monotonic() - begun),
         scores=(score or base_scores)(policy),
     )  # fmt: skip

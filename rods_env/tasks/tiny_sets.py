@@ -7,7 +7,7 @@
 | `tiny:tuning` | 1,000 long tasks: for choosing settings, neither seeds nor held-out |
 | `tiny:short` | 500 short tasks like those of the warm-up |
 
-A long task has two or three turns and four to eight gold calls; a short one has one or two turns and at most four.
+A long task has two or three turns with calls, and three to six gold calls; a short one has one turn and at most four.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ def fingerprint() -> str:
 
 def short_tasks(seed: int, uses: int = USES) -> Iterator[Task]:
     """An endless stream of short tasks, for the warm-up."""
-    return tiny_tasks(seed, {1: 0.7, 2: 0.3}, 1, 4, uses)
+    return tiny_tasks(seed, {1: 1.0}, 1, 4, uses)
 
 
 def long_tasks(seed: int, uses: int = USES) -> Iterator[Task]:
     """An endless stream of long tasks: what reward has to teach."""
-    return tiny_tasks(seed, {2: 0.5, 3: 0.5}, 4, 8, uses)
+    return tiny_tasks(seed, {2: 0.7, 3: 0.3}, 3, 6, uses)
 
 
 def tiny_tasks(
