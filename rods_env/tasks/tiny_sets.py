@@ -7,7 +7,9 @@
 | `tiny:tuning` | 1,000 long tasks: for choosing settings, neither seeds nor held-out |
 | `tiny:short` | 500 short tasks like those of the warm-up |
 
-A long task has two or three turns with calls, and three to six gold calls; a short one has one turn and at most four.
+A long task has two or three turns of at most two gold calls each, three to six altogether; a short one has one turn
+with calls, and at most three. So a policy that does well on short tasks can do every turn of a long one; what it may lack
+is to go on from turn to turn.
 """
 
 from __future__ import annotations
@@ -65,16 +67,16 @@ def fingerprint() -> str:
 
 def short_tasks(seed: int, uses: int = USES) -> Iterator[Task]:
     """An endless stream of short tasks, for the warm-up."""
-    return tiny_tasks(seed, {1: 1.0}, 1, 4, uses)
+    return tiny_tasks(seed, {1: 1.0}, 1, 3, uses)
 
 
 def long_tasks(seed: int, uses: int = USES) -> Iterator[Task]:
     """An endless stream of long tasks: what reward has to teach."""
-    return tiny_tasks(seed, {2: 0.7, 3: 0.3}, 3, 6, uses)
+    return tiny_tasks(seed, {2: 0.5, 3: 0.5}, 3, 6, uses, most_in_turn=2)
 
 
 def tiny_tasks(
-    seed: int, turns: dict[int, float], least_calls: int, most_calls: int, uses: int = USES
+    seed: int, turns: dict[int, float], least_calls: int, most_calls: int, uses: int = USES, most_in_turn: int = 8
 ) -> Iterator[Task]:
     """An endless stream of tasks of the tiny policy's services.
 
@@ -83,6 +85,7 @@ def tiny_tasks(
         turns: shares of tasks by number of turns with calls; they sum up to 1.
         least_calls, most_calls: how many gold calls a task has.
         uses: for how many tasks a world serves.
+        most_in_turn: how many gold calls a turn has.
     """
     source = TaskSource(seed, apis=TINY_APIS, uses=uses, reuse=_REUSE)
     rng = np.random.default_rng([seed, 1])
@@ -90,5 +93,7 @@ def tiny_tasks(
     while True:
         kind = kinds[rng.choice(len(kinds), p=list(_KINDS.values()))]
         task = source.attempt(kind, turns=int(counts[rng.choice(len(counts), p=list(turns.values()))]))
-        if task is not None and least_calls <= len(task.calls) <= most_calls:
+        if task is None or max(len(turn.calls) for turn in task.turns) > most_in_turn:
+            continue
+        if least_calls <= len(task.calls) <= most_calls:
             yield task
