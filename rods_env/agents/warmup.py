@@ -274,12 +274,11 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     long_share: float = 0.0
 
 
-# Short tasks only, until they are known; then so few long ones (some 500) that a policy has met a second request, and
-# answers the first again as often as not: one habit of composing, which reward can teach.
+# Short tasks only: such a policy does every turn well that is a first one, and answers the first request again when it
+# hears a second. That is one habit, which reward can teach.
 PHASES = (
     Phase(steps=3000, uses=72, learning_rate=3e-3, cooldown=0.0),
-    Phase(steps=5500, uses=4, learning_rate=3e-3, cooldown=0.5),
-    Phase(steps=300, uses=4, learning_rate=1e-3, cooldown=0.5, long_share=0.1),
+    Phase(steps=4500, uses=4, learning_rate=3e-3, cooldown=0.5),
 )
 
 

@@ -8,7 +8,7 @@
 | `tiny:short` | 500 short tasks like those of the warm-up |
 
 A long task has two or three turns of at most two gold calls each, three to six altogether; a short one has one turn
-with calls, and at most three. So a policy that does well on short tasks can do every turn of a long one; what it may lack
+with calls, and at most three. A policy that does well on short tasks can do each turn of a long one; what it may lack
 is to go on from turn to turn.
 """
 

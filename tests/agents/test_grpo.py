@@ -187,13 +187,37 @@ def test_credit_by_turn_is_grpo_where_tasks_have_one_turn(tmp_path: Path) -> Non
 def test_the_size_of_passes_changes_nothing(tmp_path: Path) -> None:
     made = []
     for micro in (1, 16):
-        one = tools.agent(tmp_path / str(micro), tools.saved_policy(), steps=1, heldout=0, micro_batch=micro)
+        one = tools.agent(tmp_path / str(micro), tools.saved_policy(), steps=1, heldout=0, micro_batch=micro, seed=3)
         one.train()
         made.append((one.folder.rows()[0], tools.weights(one)))
     (small, mine), (large, theirs) = made
     assert 0 < small["zero_variance_share"] < 1  # some passes hold an episode without an advantage
     assert small["grad_norm"] == pytest.approx(large["grad_norm"], rel=1e-4)
     assert small["return_mean"] == large["return_mean"]
+    assert all(torch.allclose(value, theirs[name], atol=1e-4) for name, value in mine.items())
+
+
+@pytest.mark.parametrize("credit", ["episode", "turn"])
+def test_reading_sampled_tokens_only_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, credit: str
+) -> None:
+    real, made = GroupTrainer._sampled, []
+    for name in ("sampled", "all"):
+        one = tools.agent(tmp_path / name, tools.saved_policy(), steps=1, heldout=0, credit=credit, temperature=0.9)
+        used: list[bool] = []
+
+        def sampled(self: GroupTrainer, part: dict[str, Any], name: str = name, used: list[bool] = used) -> Any:
+            used.append(real(self, part) is not None)
+            return real(self, part) if name == "sampled" else None
+
+        monkeypatch.setattr(GroupTrainer, "_sampled", sampled)
+        one.train()
+        assert used and all(used)
+        made.append((one.folder.rows()[0], tools.weights(one)))
+    (some, mine), (every, theirs) = made
+    assert every["grad_norm"] > 0
+    for figure in ("loss", "grad_norm", "entropy"):
+        assert some[figure] == pytest.approx(every[figure], rel=1e-4, abs=1e-7)
     assert all(torch.allclose(value, theirs[name], atol=1e-4) for name, value in mine.items())
 
 
