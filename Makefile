@@ -21,7 +21,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 train: .venv/run  ## trains the tiny policy from its shipped base, and shows what reward taught it
 	$(BIN)/rods-env train --preset tiny
 
-base: .venv/run  ## makes that base again (an hour)
+base: .venv/run  ## makes that base again (half an hour)
 	$(BIN)/rods-env train --warmup-only
 
 test: lint types check  ## everything that must hold, in under ten minutes on two cores
