@@ -127,9 +127,9 @@ class TrainSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {
         "policy": "tiny", "tasks": "tiny:seeds", "heldout": "tiny:heldout", "heldout_limit": 400,
-        "steps": 60, "group_size": 8, "groups_per_step": 16, "learning_rate": 3e-4, "warmup_steps": 5, "beta": 0.0,
+        "steps": 100, "group_size": 8, "groups_per_step": 16, "learning_rate": 5e-4, "warmup_steps": 5, "beta": 0.0,
         "credit": "turn", "micro_batch": 128, "max_message": 24, "max_turn": 96, "max_messages": 24,
-        "max_episode": 512, "eval_every": 30, "eval_temperature": 1.0,
+        "max_episode": 512, "eval_every": 25, "eval_temperature": 1.0,
     },
     "smollm2": {
         "policy": "smollm2", "tool_docs": "signatures", "heldout_limit": 8, "steps": 4, "group_size": 4,

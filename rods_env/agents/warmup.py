@@ -73,11 +73,12 @@ class Demonstrator:
                 dialogue.hear(info)
         return Demonstration(dialogue.ids, dialogue.mask)
 
-    def babble(self, task: Task, calls: int = 6) -> None:
-        """Says random calls in the first turns of a task: what a policy that knows nothing is told about them."""
+    def babble(self, task: Task, calls: int = 6) -> list[int]:
+        """Says random calls from the first turn on. Returns the ids of what a policy that knows nothing is told."""
         rng, env = self._rng, self._opened(task)
         _, info = env.reset(options={"task": task})
         dialogue = self.chat.begin(info)
+        told: list[int] = []
         names = [schema["function"]["name"] for schema in info["tools"]]
         for _ in range(calls):
             heard = [word for word in dialogue.text.split() if word not in SPECIAL] + ["0", "7", "#9"]
@@ -87,8 +88,9 @@ class Demonstrator:
             words = f"{name} " + f" {SEPARATOR} ".join(given)
             *_, info = env.step(dialogue.say(self.chat.encode(words), [0.0] * len(words.split())))
             if info["termination"] is not None:
-                return
-            dialogue.hear(info)
+                break
+            told += dialogue.hear(info)
+        return told
 
     def _opened(self, task: Task) -> Any:
         if self._env is None:
@@ -274,11 +276,12 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     long_share: float = 0.0
 
 
-# Short tasks only: such a policy does every turn well that is a first one, and answers the first request again when it
-# hears a second. That is one habit, which reward can teach.
+# Short tasks only, until they are known: such a policy does every turn well that is a first one, and answers the first
+# request again when it hears a second. Then a hundred long ones, after which it sometimes goes on, as reward can teach.
 PHASES = (
     Phase(steps=3000, uses=72, learning_rate=3e-3, cooldown=0.0),
     Phase(steps=4500, uses=4, learning_rate=3e-3, cooldown=0.5),
+    Phase(steps=60, uses=4, learning_rate=1e-3, cooldown=0.5, long_share=0.1),
 )
 
 

@@ -107,6 +107,18 @@ def test_a_small_base_is_made_from_nothing_the_same_every_time(tmp_path):
     assert [row["step"] for row in rows] == [50, 50]
 
 
+def test_the_shipped_base_knows_the_words_of_errors_too():
+    """A policy that makes mistakes must be able to read what was wrong: hardly a word is unknown to it."""
+    policy = load_policy("tiny")
+    known, unknown = policy.tokenizer.get_vocab(), policy.tokenizer.unk_token_id
+    heard: list[int] = []
+    demonstrator = Demonstrator(policy.chat, mistakes=0.0, seed=5)
+    for task in islice(long_tasks(77), 60):
+        heard += demonstrator.babble(task)
+    assert heard.count(known["error"]) > 150
+    assert heard.count(unknown) < 0.005 * len(heard)
+
+
 def test_the_shipped_base_is_of_these_tasks():
     """Whoever changes APIs, tasks or texts raises SUITE_VERSION and makes the base again: `make base`."""
     from importlib.resources import files
