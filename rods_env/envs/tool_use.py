@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, SupportsFloat
 
 import gymnasium as gym
@@ -365,10 +366,8 @@ class ToolUseEnv(gym.Env[str, str]):
         return result
 
     def _unknown(self, name: str) -> str:
-        import difflib
-
-        close = difflib.get_close_matches(name[:60], self._tools, 1)
-        hint = f" Did you mean {close[0]}?" if close else ""
+        close = _closest(name[:60], tuple(self._tools))
+        hint = f" Did you mean {close}?" if close else ""
         return f"There is no tool {_valid(name[:60])!r} at the moment.{hint}"
 
     def _close(
@@ -469,6 +468,13 @@ class ToolUseEnv(gym.Env[str, str]):
         if isinstance(wanted, str) and wanted in self._by_id:
             return self._by_id[wanted]
         raise RodsError(f"expected a Task, a task id or an index below {len(self.tasks)}; got {wanted!r}.")
+
+
+@lru_cache(maxsize=1 << 10)  # a policy makes the same mistake again and again, and comparing names takes its time
+def _closest(name: str, offered: tuple[str, ...]) -> str | None:
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, offered, 1)), None)
 
 
 _OFFERED: dict[tuple[int, tuple[str, ...], tuple[str, ...]], dict[str, Tool]] = {}
