@@ -201,10 +201,8 @@ class ToolUseEnv(gym.Env[str, str]):
         task = self._chosen(options or {})
         if self.distractor_apis:
             task = self._prepare(task)
-        now = task.world.now
-        system = _SYSTEM.format(day=now[:10], time=now[11:], calls=describe_format(self.call_format))
         transcript = Transcript(
-            [{"role": "system", "content": system}, {"role": "user", "content": task.turns[0].message}]
+            [{"role": "system", "content": self._system(task)}, {"role": "user", "content": task.turns[0].message}]
         )
         self.restore(Snapshot(task, task.world, transcript, 0, 0, 0, False, 0.0, 0.0, (), None))
         info = self._info()
@@ -277,11 +275,11 @@ class ToolUseEnv(gym.Env[str, str]):
     def restore(self, snapshot: Snapshot) -> None:
         """Goes on from a snapshot, also from another environment's."""
         if self._services is None or snapshot.task is not self._task or snapshot.turn != self._turn:
-            self._tools = _offered(snapshot.task, snapshot.turn)
+            self._tools = self._offered(snapshot.task, snapshot.turn)
         (self._task, world, self._transcript, self._turn, self._attempts, self._steps, self._called, self._progress,
          self._owed, self._passed, self._termination) = snapshot  # fmt: skip
         if self._services is None:
-            self._services = Services(world)
+            self._services = self._serving(world)
         else:
             self._services.state.world = world
         self._failed = False
@@ -314,6 +312,25 @@ class ToolUseEnv(gym.Env[str, str]):
     def turn(self) -> int:
         """The turn that is open, counted from 0."""
         return self._turn
+
+    # ------------------------------------------------------------------ what other kinds of tasks have otherwise
+
+    def _system(self, task: Task) -> str:
+        """The first message of the conversation."""
+        now = task.world.now
+        return _SYSTEM.format(day=now[:10], time=now[11:], calls=describe_format(self.call_format))
+
+    def _serving(self, world: World) -> Services:
+        """What runs calls, from now on, over this world."""
+        return Services(world)
+
+    def _offered(self, task: Task, turn: int) -> dict[str, Tool]:
+        """The tools offered in a turn, by name."""
+        return _offered(task, turn)
+
+    def _failed_checks(self, transcript: Transcript) -> tuple[str, ...]:
+        """What the open turn fails if it closes now, after this conversation."""
+        return failed_checks(self._task, self._turn, self.world, transcript.results(), self._called)
 
     # ------------------------------------------------------------------ inside a step
 
@@ -379,7 +396,7 @@ class ToolUseEnv(gym.Env[str, str]):
         if action is not None:
             transcript = transcript.plus({"role": "assistant", "content": _valid(action)})
             self._failed = False
-        failed = failed_checks(task, turn, self.world, transcript.results(), self._called)
+        failed = self._failed_checks(transcript)
         reward = self._pay(not failed, not task.turns[turn].calls)
         self._passed = (*self._passed, not failed)
         closed_by = "answer" if action is not None else "attempts"
@@ -399,22 +416,29 @@ class ToolUseEnv(gym.Env[str, str]):
             observation = ""
         info = self._info(not failed, failed, closed_by)
         if self._live and task.turns[self._turn].adds:
-            self._tools = _offered(task, self._turn)
+            self._tools = self._offered(task, self._turn)
             info["tools"] = self._schemas()
         truncated = self._termination == "step_limit"
         return observation, reward, self._termination is not None and not truncated, truncated, info
 
     def _pay(self, passed: bool, refrained: bool) -> float:
-        """The reward of the turn that closed; what a turn of asking is owed is paid with the turn after it."""
-        share = 1.0 / len(self._task.turns)
+        """The reward of the turn that closed; what turns of asking are owed is paid with the next turn that has calls.
+
+        Behind the last of those, where nothing can be supplied any more, it is paid at once if that one passed.
+        """
+        turns = self._task.turns
+        share = 1.0 / len(turns)
         if refrained and self.refrain_credit == "with_recovery":
-            self._owed = share if passed else 0.0
-            return 0.0
+            served = [at for at in range(self._turn) if turns[at].calls]
+            if any(turn.calls for turn in turns[self._turn + 1 :]):
+                self._owed += share if passed else 0.0
+                return 0.0
+            passed = passed and bool(served) and self._passed[served[-1]]
         reward = share + self._owed if passed else 0.0
         self._owed = 0.0
         # The sum of N shares is exactly 1 only if it is counted, not added up.
         before = self._progress
-        self._progress = round((before + reward) * len(self._task.turns)) / len(self._task.turns)
+        self._progress = round((before + reward) * len(turns)) / len(turns)
         return self._progress - before
 
     def _end(self, termination: str) -> None:
