@@ -1,4 +1,4 @@
-"""The simulators of a task: their state as a value that is never changed, and calls that copy what they are to change."""
+"""The simulators of a task: their state as a value that never changes, and calls, which copy what they are to change."""
 
 from __future__ import annotations
 
@@ -100,6 +100,9 @@ class SimulatorState(State):
     __slots__ = ("_own", "_present", "simulators")
 
     def __init__(self, world: BfclWorld) -> None:
+        self._own: set[str] = set()  # the simulators that no world holds
+        self._present = world
+        self.simulators: dict[str, Any] = {}
         super().__init__(world)
 
     @property  # type: ignore[override]  # an attribute in `State`
@@ -116,7 +119,7 @@ class SimulatorState(State):
     def world(self, world: BfclWorld) -> None:
         self._present = world
         self.simulators = dict(world.simulators)
-        self._own: set[str] = set()
+        self._own = set()
 
     def writable(self, api: str) -> Any:
         """A simulator that no world holds, to be called."""
@@ -162,7 +165,7 @@ class Simulators(Services):
 
 
 def written(result: Any) -> str:
-    """A result as text: strings as they are, dictionaries as JSON where JSON can hold them, all else as `str` has it."""
+    """A result as text: strings as they are, dictionaries as JSON if JSON can hold them, all else as `str` has it."""
     if isinstance(result, str):
         return result
     if isinstance(result, dict):

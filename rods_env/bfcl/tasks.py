@@ -61,7 +61,7 @@ class BfclTask(Task, frozen=True, dict=True, eq=False):
     def _no_graph(self) -> Any:
         raise RodsError(f"task {self.id}: dependency graphs are not derived for tasks of BFCL.")
 
-    sources = edges = structure = shape = graph = profile = property(_no_graph)  # type: ignore[assignment]
+    sources = edges = structure = shape = graph = profile = property(_no_graph)
 
 
 @cache
@@ -134,7 +134,7 @@ def _category(category: str) -> tuple[BfclTask, ...]:
 
 
 def number_of(task_id: str) -> int:
-    """The number of a task of the package, from 0 to 199; tasks of the four categories with one number tell one story."""
+    """The number of a task of the package, from 0 to 199; the four tasks of a number tell one story."""
     return int(task_id.rpartition("_")[2])
 
 

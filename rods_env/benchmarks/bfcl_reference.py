@@ -1,0 +1,59 @@
+"""A process of its own in which BFCL's own checker, and its executor, judge call sequences: the reference of parity.
+
+Nothing else in this project uses that executor: it evaluates text, and keeps simulators in the globals of its module.
+`python -m rods_env.benchmarks.bfcl_reference` reads a JSON list of `{"id", "turns"}` (a list of calls, as texts of Python,
+for each turn) from standard input, and writes a JSON list of `[accepted, asked, error type]`: what `multi_turn_checker`
+says, what `multi_turn_irrelevance_checker` says, and why not.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from typing import Any
+
+import msgspec
+
+from rods_env.bfcl.source import CATEGORIES, entries, part_of_package, simulator_class
+
+
+def judge(sequences: list[dict[str, Any]]) -> list[tuple[bool, bool, str]]:
+    """The verdicts on call sequences. To be called once in a process."""
+    checker = part_of_package("eval_checker.multi_turn_eval.multi_turn_checker")
+    tasks = {row["id"]: (row, gold) for category in CATEGORIES for row, gold in entries(category)}
+    clean = _Clean()
+    verdicts = []
+    for number, sequence in enumerate(sequences):
+        clean.restore()
+        row, gold = tasks[sequence["id"]]
+        steps = [[[call] for call in turn] for turn in sequence["turns"]]
+        found = checker.multi_turn_checker(steps, gold, row, row["id"].rsplit("_", 1)[0], f"sequence{number}")
+        asked = checker.multi_turn_irrelevance_checker(steps, gold)
+        verdicts.append((found["valid"], asked["valid"], found.get("error_type", "")))
+    return verdicts
+
+
+class _Clean:
+    """What the simulators share within a process, put back before each sequence, so that none sees another's traces.
+
+    The cards and bookings that long contexts add are the same dictionaries in every instance, and a tweet without
+    tags or mentions holds the very list that is the default of the parameter.
+    """
+
+    def __init__(self) -> None:
+        constants = part_of_package("eval_checker.multi_turn_eval.func_source_code.long_context")
+        self._shared = [v for name, v in vars(constants).items() if name.isupper() and isinstance(v, dict | list)]
+        self._first = copy.deepcopy(self._shared)
+
+    def restore(self) -> None:
+        for shared, first in zip(self._shared, copy.deepcopy(self._first), strict=True):
+            shared.clear()
+            if isinstance(shared, dict):
+                shared.update(first)
+            else:
+                shared.extend(first)
+        simulator_class("TwitterAPI").post_tweet.__defaults__ = ([], [])  # type: ignore[attr-defined]  # a function
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(msgspec.json.encode(judge(msgspec.json.decode(sys.stdin.buffer.read()))))
