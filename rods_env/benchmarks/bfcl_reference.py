@@ -1,15 +1,17 @@
 """A process of its own in which BFCL's own checker, and its executor, judge call sequences: the reference of parity.
 
 Nothing else in this project uses that executor: it evaluates text, and keeps simulators in the globals of its module.
-`python -m rods_env.benchmarks.bfcl_reference` reads a JSON list of `{"id", "turns"}` (a list of calls, as texts of Python,
-for each turn) from standard input, and writes a JSON list of `[accepted, asked, error type]`: what `multi_turn_checker`
-says, what `multi_turn_irrelevance_checker` says, and why not.
+`python -m rods_env.benchmarks.bfcl_reference` reads a JSON list of `{"id", "turns"}` (for each turn a list of calls, as
+texts of Python) from standard input, and writes a JSON list of `[accepted, asked, error type]`: what
+`multi_turn_checker` says, what `multi_turn_irrelevance_checker` says, and why not. With the argument `time` it reads
+nothing, and writes how many gold calls a second the executor runs.
 """
 
 from __future__ import annotations
 
 import copy
 import sys
+import time
 from typing import Any
 
 import msgspec
@@ -55,5 +57,24 @@ class _Clean:
         simulator_class("TwitterAPI").post_tweet.__defaults__ = ([], [])  # type: ignore[attr-defined]  # a function
 
 
-if __name__ == "__main__":
+def gold_calls_per_s() -> float:
+    """How many of the gold calls of the 800 tasks the executor runs in a second, loading of simulators included."""
+    execute = part_of_package("eval_checker.multi_turn_eval.multi_turn_utils").execute_multi_turn_func_call
+    tasks = [(row, gold) for category in CATEGORIES for row, gold in entries(category)]
+    calls = sum(len(turn) for _, gold in tasks for turn in gold)
+    fastest = float("inf")
+    for repetition in range(3):
+        begun = time.perf_counter()
+        for row, gold in tasks:
+            long_context = "long_context" in row["id"]
+            for turn in gold:
+                execute(turn, row["initial_config"], row["involved_classes"], f"model{repetition}", row["id"],
+                        long_context=long_context)  # fmt: skip
+        fastest = min(fastest, time.perf_counter() - begun)
+    return calls / fastest
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["time"]:
+    sys.stdout.buffer.write(msgspec.json.encode(gold_calls_per_s()))
+elif __name__ == "__main__":
     sys.stdout.buffer.write(msgspec.json.encode(judge(msgspec.json.decode(sys.stdin.buffer.read()))))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rods_env.bfcl.simulators import Simulators, same_state
 from rods_env.errors import RodsError
-from rods_env.tasks.replay import Gold
+from rods_env.tasks.replay import Gold, Step
 
 if TYPE_CHECKING:
     from rods_env.bfcl.tasks import BfclTask
@@ -44,7 +44,9 @@ def failed_checks(
 
 
 def replay(task: BfclTask) -> Gold:
-    """The gold calls of a task executed on its initial world: worlds and results by turn, without traces.
+    """The gold calls of a task executed on its initial world: worlds and results by turn.
+
+    Its steps hold no rows, nothing read or written, and the initial world: a simulator shows none of it.
 
     Raises:
         RodsError: if a call names no function of the task's simulators, or its arguments do not fit; says which.
@@ -52,6 +54,7 @@ def replay(task: BfclTask) -> Gold:
     import msgspec
 
     simulators = Simulators(task.world)  # type: ignore[arg-type]  # a BfclWorld
+    steps: list[Step] = []
     worlds, answers = [], []
     for number, turn in enumerate(task.turns, 1):
         results = []
@@ -63,7 +66,9 @@ def replay(task: BfclTask) -> Gold:
                 arguments = tool.decode(msgspec.json.encode(call.arguments))
             except msgspec.ValidationError as error:
                 raise RodsError(f"turn {number}: the gold call {call.tool} fails: {error}") from None
-            results.append(simulators.call(tool, arguments)[0])
+            text, _ = simulators.call(tool, arguments)
+            steps.append(Step(tool, [], text, set(), set(), task.world))  # type: ignore[arg-type]  # the tool has a name
+            results.append(text)
         worlds.append(simulators.state.world)
         answers.append(tuple(results))
-    return Gold((), tuple(worlds), tuple(answers))
+    return Gold(tuple(steps), tuple(worlds), tuple(answers))

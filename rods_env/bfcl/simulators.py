@@ -1,4 +1,4 @@
-"""The simulators of a task: their state as a value that never changes, and calls, which copy what they are to change."""
+"""The simulators of a task: their state as a value that never changes, and calls that copy what they change."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from rods_env.apis.registry import Port
 from rods_env.bfcl.source import APIS, function_docs, simulator_class
 from rods_env.errors import RodsError
 
@@ -30,7 +31,8 @@ class BfclTool:
         name: its name, unique among the eight simulators.
         api: the name of the simulator's class.
         description: what the package's doc says of it.
-        parameters: the names of its parameters, in the order of the signature.
+        params: its parameters, in the order of the signature.
+        param_docs: what the package's doc says of each.
         schema: the OpenAI-style function schema.
     """
 
@@ -41,8 +43,14 @@ class BfclTool:
         self._doc = doc["parameters"]
         signature = inspect.signature(getattr(simulator_class(api), self.name))
         self._given = [p for p in signature.parameters.values() if p.name != "self"]
-        self.parameters = tuple(p.name for p in self._given)
-        self._whole = [n for n, doc in self._doc["properties"].items() if doc["type"] == "integer"]
+        docs = {p.name: self._doc["properties"][p.name] for p in self._given}
+        self.params = tuple(
+            Port(p.name, required=p.default is p.empty, default=None if p.default is p.empty else p.default,
+                 type=docs[p.name]["type"])
+            for p in self._given
+        )  # fmt: skip
+        self.param_docs = {name: str(doc.get("description", "")) for name, doc in docs.items()}
+        self._whole = [name for name, doc in docs.items() if doc["type"] == "integer"]
 
     @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:
@@ -93,9 +101,9 @@ class BfclTool:
             if isinstance(value, float):
                 if not value.is_integer():
                     raise msgspec.ValidationError(f"Expected `int`, got `float` - at `$.{name}`")
-                values = tuple(int(v) if p == name else v for p, v in zip(self.parameters, values, strict=True))
+                values = tuple(int(v) if p.name == name else v for p, v in zip(self.params, values, strict=True))
         if self.name in _LIMITS:
-            _LIMITS[self.name](dict(zip(self.parameters, values, strict=True)))
+            _LIMITS[self.name](dict(zip(self.param_docs, values, strict=True)))
         return values
 
     def named(self, positional: list[Any], named: dict[str, Any]) -> dict[str, Any]:
@@ -104,9 +112,9 @@ class BfclTool:
         Raises:
             RodsError: if there are more positional ones than parameters.
         """
-        if len(positional) > len(self.parameters):
-            raise RodsError(f"{self.name} takes {len(self.parameters)} arguments; got {len(positional)}.")
-        return {**dict(zip(self.parameters, positional, strict=False)), **named}
+        if len(positional) > len(self.params):
+            raise RodsError(f"{self.name} takes {len(self.params)} arguments; got {len(positional)}.")
+        return {**dict(zip(self.param_docs, positional, strict=False)), **named}
 
     def __repr__(self) -> str:
         return f"<function {self.name} of {self.api}>"

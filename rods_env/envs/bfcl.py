@@ -61,6 +61,8 @@ class BfclEnv(ToolUseEnv):
     * v0: initial version
     """
 
+    typed_tools = False
+
     def __init__(
         self,
         *,

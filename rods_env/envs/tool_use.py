@@ -125,6 +125,8 @@ class ToolUseEnv(gym.Env[str, str]):
     metadata: dict[str, Any] = {  # noqa: RUF012 - as gymnasium.Env declares it
         "render_modes": ["ansi", "rgb_array"], "render_fps": 1,
     }
+    # Whether tools are this project's own, whose typed ports the wrappers read.
+    typed_tools = True
     # Words the errors that the policy sees, in place of the environment itself; set by `AugmentedFeedback`.
     explain: Callable[[Failure], str] | None = None
 
@@ -307,6 +309,11 @@ class ToolUseEnv(gym.Env[str, str]):
         if self._services is None:
             raise ResetNeeded("there is no episode yet: call reset() first.")
         return self._services.state.world
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        """The tools that are offered now, by name; to be read only."""
+        return self._tools
 
     @property
     def turn(self) -> int:
