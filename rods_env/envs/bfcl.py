@@ -61,6 +61,7 @@ class BfclEnv(ToolUseEnv):
     * v0: initial version
     """
 
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - as gymnasium.Env declares it
     typed_tools = False
 
     def __init__(
@@ -97,8 +98,6 @@ class BfclEnv(ToolUseEnv):
         found: Sequence[Task] = bfcl_tasks(split, categories) if tasks is None else tasks
         if not all(isinstance(task, BfclTask) for task in found):
             raise RodsError("expected tasks of BFCL; got others, which ToolUse-RODS-v0 plays.")
-        if render_mode == "rgb_array":
-            raise RodsError('render_mode must be None or "ansi": tasks of BFCL have no graph to draw; got "rgb_array".')
         super().__init__(
             tasks=found, call_format=call_format, attempts_per_turn=attempts_per_turn, max_steps=max_steps,
             stop_at_failed_turn=stop_at_failed_turn, refrain_credit=refrain_credit, render_mode=render_mode,
