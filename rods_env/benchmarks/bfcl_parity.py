@@ -47,9 +47,8 @@ class Disagreement(NamedTuple):
         sequence: the sequence.
         ours: whether it is a success here.
         theirs: whether the reference accepts it.
-        cause: `asking` (a call in a turn without gold calls, which `multi_turn_checker` alone lets pass), `withheld` (a
-            call of a function that is not offered yet), `schema` (a call whose arguments do not fit the schema),
-            `raised` (both in one), or `other`.
+        cause: what in it could explain that: `withheld` (a call of a function that is not offered yet), `schema` (a
+            call whose arguments do not fit the schema), or `other`; several with + between.
         error: the reference's type of error.
     """
 
@@ -120,8 +119,10 @@ def _change(turns: list[Calls], task: BfclTask, pool: Sequence[Call], rng: np.ra
     key = str(rng.choice(list(arguments)))
     others = [c.arguments[key] for c in pool if c.tool == name and key in c.arguments]
     value: Any = arguments[key]
-    if rng.random() < 0.6:
+    if rng.random() < 0.5:
         value = others[int(rng.integers(len(others)))]
+    elif rng.random() < 0.2:  # another type
+        value = str(value) if not isinstance(value, str) else [value] if rng.random() < 0.5 else len(value)
     elif isinstance(value, str):
         value = value[::-1] if rng.random() < 0.5 else value + "x"
     elif isinstance(value, bool):
@@ -167,8 +168,6 @@ def our_verdicts(sequences: Sequence[Trial]) -> list[tuple[bool, str]]:
                 if text.startswith('{"error":"'):  # the simulators write a space behind the colon
                     causes.add("schema" if name in offered else "withheld" if name in sequence.task.tools else "")
             *_, info = env.step("Done.")
-            if turn and not sequence.task.turns[at].calls:
-                causes.add("asking")
         verdicts.append((info["progress"] > 1 - 1e-9, "+".join(sorted(causes - {""})) or "other"))
     return verdicts
 
@@ -198,13 +197,15 @@ def compare(sequences: Sequence[Trial]) -> tuple[dict[str, float], list[Disagree
 
     Returns:
         Figures: `sequences`; `accepted_share`, by the reference; `agree_share`, with `multi_turn_checker` and
-        `multi_turn_irrelevance_checker` together, the rule of the benchmark; `agree_checker_share`, with
-        `multi_turn_checker` alone; and the number of disagreements by cause. And the disagreements with both together.
+        `multi_turn_irrelevance_checker` together; `agree_checker_share`, with `multi_turn_checker` alone, and
+        `called_where_gold_calls_nothing`, how many it accepts that differ from what both together say; and the number
+        of disagreements by cause. And the disagreements with both together.
     """
     ours, theirs = our_verdicts(sequences), their_verdicts(sequences)
-    found, alone = [], 0
+    found, alone, asking = [], 0, 0
     for sequence, (mine, cause), (accepted, asked, error) in zip(sequences, ours, theirs, strict=True):
         alone += mine == accepted
+        asking += accepted and not asked and not mine
         if mine != (accepted and asked):
             found.append(Disagreement(sequence, mine, accepted and asked, cause, error))
     n = len(sequences)
@@ -213,6 +214,7 @@ def compare(sequences: Sequence[Trial]) -> tuple[dict[str, float], list[Disagree
         "accepted_share": sum(accepted and asked for accepted, asked, _ in theirs) / n,
         "agree_share": 1 - len(found) / n,
         "agree_checker_share": alone / n,
+        "called_where_gold_calls_nothing": asking,
     }
     causes = Counter(f"disagree_{one.cause}_{'ours' if one.ours else 'theirs'}_accepts" for one in found)
     return {**figures, **causes}, found
