@@ -15,7 +15,6 @@ from rods_env.bfcl.tasks import BfclTask, bfcl_tasks
 from rods_env.envs.calls import describe_format
 from rods_env.envs.tool_use import ToolUseEnv
 from rods_env.envs.transcript import Transcript
-from rods_env.errors import RodsError
 from rods_env.tasks.task import Task, load_tasks
 
 _SYSTEM = (
@@ -54,6 +53,11 @@ class BfclEnv(ToolUseEnv):
     ## Information
     As of `ToolUseEnv`; `failed_checks` may also hold `silent`: the turn has gold calls, and nothing was called.
 
+    ## Snapshots
+    Exact, and nobody can change one that is held. Simulators are copied when they are called, not when a snapshot is
+    taken: taking one costs 2 µs (4 µs in a long context), going on from it 1.5 µs, and the first call on a simulator
+    after either 3 to 80 µs for a deep copy of that one simulator.
+
     ## Arguments
     See `__init__`.
 
@@ -62,6 +66,7 @@ class BfclEnv(ToolUseEnv):
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - as gymnasium.Env declares it
+    plays = BfclTask.ENVIRONMENT
     typed_tools = False
 
     def __init__(
@@ -96,8 +101,6 @@ class BfclEnv(ToolUseEnv):
         if isinstance(tasks, str):
             tasks = load_tasks(tasks)
         found: Sequence[Task] = bfcl_tasks(split, categories) if tasks is None else tasks
-        if not all(isinstance(task, BfclTask) for task in found):
-            raise RodsError("expected tasks of BFCL; got others, which ToolUse-RODS-v0 plays.")
         super().__init__(
             tasks=found, call_format=call_format, attempts_per_turn=attempts_per_turn, max_steps=max_steps,
             stop_at_failed_turn=stop_at_failed_turn, refrain_credit=refrain_credit, render_mode=render_mode,
@@ -116,12 +119,6 @@ class BfclEnv(ToolUseEnv):
         task, state = cast(BfclTask, self._task), cast(Any, self._services).state
         ran = transcript.calls_since_user() > 0
         return failed_checks(task, self._turn, state.simulators, transcript.results(), self._called, ran)
-
-    def _chosen(self, options: dict[str, Any]) -> Task:
-        task = super()._chosen(options)
-        if not isinstance(task, BfclTask):
-            raise RodsError(f"expected a task of BFCL; got {task!r}, which {task.ENVIRONMENT} plays.")
-        return task
 
     def _call(self, name: str, arguments: Any) -> str:
         tool: Any = self._tools.get(name)

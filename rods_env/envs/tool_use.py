@@ -125,6 +125,8 @@ class ToolUseEnv(gym.Env[str, str]):
     metadata: dict[str, Any] = {  # noqa: RUF012 - as gymnasium.Env declares it
         "render_modes": ["ansi", "rgb_array"], "render_fps": 1,
     }
+    # The kind of tasks that it plays: `Task.ENVIRONMENT` of each must be this.
+    plays = Task.ENVIRONMENT
     # Whether tools are this project's own, whose typed ports the wrappers read.
     typed_tools = True
     # Words the errors that the policy sees, in place of the environment itself; set by `AugmentedFeedback`.
@@ -176,6 +178,8 @@ class ToolUseEnv(gym.Env[str, str]):
         self.render_mode = render_mode
         self.distractor_apis = check_api_names("distractor_apis", distractor_apis)
         self.tasks = chosen_tasks(tasks, apis)
+        for task in self.tasks:
+            self._check_playable(task)
         self._by_id = {task.id: task for task in self.tasks}
         self._prepared: dict[str, tuple[Task, Task]] = {}
         self._services: Services | None = None
@@ -493,6 +497,7 @@ class ToolUseEnv(gym.Env[str, str]):
         if wanted is None:
             return self.tasks[int(self.np_random.integers(len(self.tasks)))]
         if isinstance(wanted, Task):
+            self._check_playable(wanted)
             return wanted
         index = isinstance(wanted, (int, np.integer)) and not isinstance(wanted, bool)
         if index and -len(self.tasks) <= wanted < len(self.tasks):
@@ -500,6 +505,10 @@ class ToolUseEnv(gym.Env[str, str]):
         if isinstance(wanted, str) and wanted in self._by_id:
             return self._by_id[wanted]
         raise RodsError(f"expected a Task, a task id or an index below {len(self.tasks)}; got {wanted!r}.")
+
+    def _check_playable(self, task: Task) -> None:
+        if self.plays != task.ENVIRONMENT:
+            raise RodsError(f"expected tasks for {self.plays}; got {task.id}, which {task.ENVIRONMENT} plays.")
 
 
 _OFFERED: dict[tuple[int, tuple[str, ...], tuple[str, ...]], dict[str, Tool]] = {}

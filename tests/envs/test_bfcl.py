@@ -133,7 +133,7 @@ def test_ids_of_categories_play_their_training_tasks():
         ({"categories": ("composite",)}, "categories must be some of 'base', 'miss_func'"),
         ({"categories": "base"}, "categories must be a sequence"),
         ({"categories": ()}, "categories must be some of"),
-        ({"tasks": "seeds"}, "expected tasks of BFCL"),
+        ({"tasks": "seeds"}, "expected tasks for ToolUse-BFCL-v0; got .*, which ToolUse-RODS-v0 plays"),
         ({"render_mode": "rgb_array"}, "render_mode must be one of None, 'ansi'"),
     ],
 )
@@ -143,8 +143,12 @@ def test_wrong_settings_are_refused(options, words):
 
 
 def test_our_own_tasks_are_refused(env, seeds):
-    with pytest.raises(RodsError, match="ToolUse-RODS-v0 plays"):
+    with pytest.raises(RodsError, match="which ToolUse-RODS-v0 plays"):
         env.reset(options={"task": seeds[0]})
+    with pytest.raises(RodsError, match="which ToolUse-BFCL-v0 plays"):
+        gym.make("ToolUse-RODS-v0", tasks="bfcl:test")
+    with pytest.raises(RodsError, match="which ToolUse-BFCL-v0 plays"):
+        gym.make("ToolUse-RODS-v0", tasks=seeds).reset(options={"task": env.tasks[0]})
 
 
 @pytest.mark.parametrize("wrapper", [AugmentedFeedback, DiscreteActions])
