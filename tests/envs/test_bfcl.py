@@ -20,10 +20,11 @@ import rods_env
 from rods_env.agents.scripted import AGENTS, DoNothing, Oracle
 from rods_env.bfcl.source import read_call
 from rods_env.bfcl.tasks import BfclTask, build_task, number_of, split_of
+from rods_env.curricula.fixed import FixedCurriculum
 from rods_env.envs import BFCL_ENVIRONMENTS
 from rods_env.envs.bfcl import BfclEnv
 from rods_env.errors import RodsError
-from rods_env.wrappers import AugmentedFeedback, DiscreteActions
+from rods_env.wrappers import AugmentedFeedback, DiscreteActions, FrontierCurriculum
 
 CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
 
@@ -38,6 +39,24 @@ def test_gold_replays_to_success_on_all_800(tasks):
         ("base", "missing_function", "missing_parameter", "long_context"), 200
     )
     assert found.by_depth == {}
+
+
+@pytest.mark.parametrize("call_format", ["json", "python"])
+def test_gold_replays_in_the_other_formats(tasks, call_format):
+    some = list(tasks.values())[::10]
+    assert rods_env.evaluate(lambda env: Oracle(env), some, call_format=call_format).success == 1.0
+
+
+def test_a_fixed_curriculum_plays_them():
+    plain = gym.make("ToolUse-BFCL-v0")
+    env = FrontierCurriculum(plain, FixedCurriculum(plain.unwrapped.tasks, seed=0), group_size=2)
+    agent = Oracle(env)
+    for _ in range(8):
+        _, info = env.reset()
+        agent.begin(info)
+        while info["termination"] is None:
+            *_, info = env.step(agent.act([], []))
+    assert (env.metrics()["groups_total"], env.metrics()["mean_return"]) == (4, 1.0)
 
 
 def test_doing_nothing_earns_nothing(tasks):

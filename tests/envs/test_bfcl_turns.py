@@ -6,6 +6,7 @@ import json
 
 import gymnasium as gym
 import jsonschema
+import numpy as np
 import pytest
 
 pytest.importorskip("bfcl_eval")
@@ -140,6 +141,41 @@ def test_folders_nested_without_end_end_no_episode(env, tasks):
     assert observation.startswith(("Error during execution", '{"current'))
     *_, info = env.step("Done.")
     assert info["turn_passed"] is False
+
+
+_ODD = {
+    "string": ["", "..", "/", "a/b", "%s", "x" * 5000, "\x00", "é", "-1", "2024-13-45", "all"],
+    "integer": [0, -1, 2**31, 2**63 - 1, -(2**63), 1000],
+    "number": [0, 0.0, -1, 1e308, -1e308, 1e-308, 2**62],
+    "boolean": [True, False],
+    "object": [{}, {"a": 1}, {"status": "x", "priority": 9}],
+}
+
+
+def odd(rng, schema):
+    """A value that fits the schema and that nobody expects."""
+    kind = schema["type"] if isinstance(schema["type"], str) else schema["type"][int(rng.integers(2))]
+    if kind == "array":
+        return [odd(rng, schema["items"]) for _ in range(int(rng.integers(4)))]
+    return _ODD[kind][int(rng.integers(len(_ODD[kind])))]
+
+
+def test_no_arguments_that_fit_the_schema_end_an_episode(tasks):
+    env = gym.make("ToolUse-BFCL-v0", split="all", attempts_per_turn=1000, max_steps=1000).unwrapped
+    rng = np.random.default_rng(0)
+    raised = 0
+    for task in list(tasks.values())[::8]:
+        env.reset(options={"task": task})
+        for name, tool in task.tools.items():
+            schema = tool.schema["function"]["parameters"]
+            given = {key: odd(rng, value) for key, value in schema["properties"].items()
+                     if key in schema["required"] or rng.random() < 0.5}  # fmt: skip
+            observation, *_, info = env.step(action(name, **given))
+            assert env.observation_space.contains(observation)
+            assert info["closed_by"] is None
+            raised += observation.startswith("Error during execution")
+        assert env.step("Done.")[4]["closed_by"] == "answer"
+    assert raised > 10
 
 
 # ---------------------------------------------------------------------- grading, hold-outs
