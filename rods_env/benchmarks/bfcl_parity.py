@@ -16,6 +16,7 @@ import gymnasium as gym
 import msgspec
 import numpy as np
 
+from rods_env.benchmarks.bfcl_reference import Verdict
 from rods_env.bfcl.tasks import BfclTask, bfcl_tasks
 from rods_env.envs.calls import write_calls
 from rods_env.tasks.task import Call
@@ -151,8 +152,8 @@ _MUTATE: dict[str, Callable[[list[Calls], BfclTask, Sequence[Call], np.random.Ge
 )
 
 
-def our_verdicts(sequences: Sequence[Trial]) -> list[tuple[bool, str]]:
-    """For each sequence whether it is a success in the environment, and a cause that would explain a disagreement.
+def our_verdicts(sequences: Sequence[Trial]) -> list[tuple[int, str]]:
+    """For each sequence the first turn that fails, or -1 for a success, and a cause that would explain a disagreement.
 
     The limits of attempts and steps are out of reach here: the checker has none.
     """
@@ -160,21 +161,22 @@ def our_verdicts(sequences: Sequence[Trial]) -> list[tuple[bool, str]]:
     verdicts = []
     for sequence in sequences:
         env.reset(options={"task": sequence.task})
-        causes, info = set(), {}
+        causes = set()
         for at, turn in enumerate(sequence.turns):
             offered = sequence.task.offered(at)
             for name, arguments in turn:
                 text, *_ = env.step(write_calls([(name, arguments)]))
                 if text.startswith('{"error":"'):  # the simulators write a space behind the colon
                     causes.add("schema" if name in offered else "withheld" if name in sequence.task.tools else "")
-            *_, info = env.step("Done.")
-        verdicts.append((info["progress"] > 1 - 1e-9, "+".join(sorted(causes - {""})) or "other"))
+            env.step("Done.")
+        passed = env.unwrapped.snapshot().passed
+        verdicts.append((passed.index(False) if False in passed else -1, "+".join(sorted(causes - {""})) or "other"))
     return verdicts
 
 
-def their_verdicts(sequences: Sequence[Trial]) -> list[tuple[bool, bool, str]]:
+def their_verdicts(sequences: Sequence[Trial]) -> list[Verdict]:
     """What the package's checkers say of each: a process of its own for every 500 sequences, one after the other."""
-    verdicts: list[tuple[bool, bool, str]] = []
+    verdicts: list[Verdict] = []
     for start in range(0, len(sequences), _BATCH):
         batch = [
             {"id": s.task.id, "turns": [[_text(*call) for call in turn] for turn in s.turns]}
@@ -184,7 +186,7 @@ def their_verdicts(sequences: Sequence[Trial]) -> list[tuple[bool, bool, str]]:
             [sys.executable, "-m", "rods_env.benchmarks.bfcl_reference"], input=msgspec.json.encode(batch),
             stdout=subprocess.PIPE, check=True,
         )  # fmt: skip
-        verdicts += msgspec.json.decode(done.stdout, type=list[tuple[bool, bool, str]])
+        verdicts += msgspec.json.decode(done.stdout, type=list[Verdict])
     return verdicts
 
 
@@ -197,13 +199,17 @@ def compare(sequences: Sequence[Trial]) -> tuple[dict[str, float], list[Disagree
 
     Returns:
         Figures: `sequences`; `accepted_share`, by the reference; `agree_share`, with `multi_turn_checker` and
-        `multi_turn_irrelevance_checker` together; `agree_checker_share`, with `multi_turn_checker` alone, and
+        `multi_turn_irrelevance_checker` together; `agree_turn_share`, also on the first turn that fails;
+        `agree_checker_share`, with `multi_turn_checker` alone, and
         `called_where_gold_calls_nothing`, how many it accepts that differ from what both together say; and the number
         of disagreements by cause. And the disagreements with both together.
     """
     ours, theirs = our_verdicts(sequences), their_verdicts(sequences)
     found, alone, asking = [], 0, 0
-    for sequence, (mine, cause), (accepted, asked, error) in zip(sequences, ours, theirs, strict=True):
+    same_turn = 0
+    for sequence, (failed, cause), (accepted, asked, error, turn) in zip(sequences, ours, theirs, strict=True):
+        mine = failed < 0
+        same_turn += failed == turn
         alone += mine == accepted
         asking += accepted and not asked and not mine
         if mine != (accepted and asked):
@@ -211,8 +217,9 @@ def compare(sequences: Sequence[Trial]) -> tuple[dict[str, float], list[Disagree
     n = len(sequences)
     figures = {
         "sequences": n,
-        "accepted_share": sum(accepted and asked for accepted, asked, _ in theirs) / n,
+        "accepted_share": sum(verdict.turn < 0 for verdict in theirs) / n,
         "agree_share": 1 - len(found) / n,
+        "agree_turn_share": same_turn / n,
         "agree_checker_share": alone / n,
         "called_where_gold_calls_nothing": asking,
     }

@@ -2,24 +2,40 @@
 
 Nothing else in this project uses that executor: it evaluates text, and keeps simulators in the globals of its module.
 `python -m rods_env.benchmarks.bfcl_reference` reads a JSON list of `{"id", "turns"}` (for each turn a list of calls, as
-texts of Python) from standard input, and writes a JSON list of `[accepted, asked, error type]`: what
-`multi_turn_checker` says, what `multi_turn_irrelevance_checker` says, and why not. With the argument `time` it reads
-nothing, and writes how many gold calls a second the executor runs.
+texts of Python) from standard input, and writes a JSON list of `Verdict`s. With the argument `time` it reads nothing,
+and writes how many gold calls a second the executor runs.
 """
 
 from __future__ import annotations
 
 import copy
+import re
 import sys
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from rods_env.bfcl.source import CATEGORIES, entries, part_of_package, simulator_class
 
 
-def judge(sequences: list[dict[str, Any]]) -> list[tuple[bool, bool, str]]:
+class Verdict(NamedTuple):
+    """What the package's two checkers say of a sequence.
+
+    Attributes:
+        accepted: whether `multi_turn_checker` accepts it.
+        asked: whether `multi_turn_irrelevance_checker` does: nothing is called in a turn without gold calls.
+        error: the type of error of the first.
+        turn: the first turn that one of them refuses, counted from 0; -1 where both accept.
+    """
+
+    accepted: bool
+    asked: bool
+    error: str
+    turn: int
+
+
+def judge(sequences: list[dict[str, Any]]) -> list[Verdict]:
     """The verdicts on call sequences. To be called once in a process."""
     checker = part_of_package("eval_checker.multi_turn_eval.multi_turn_checker")
     tasks = {row["id"]: (row, gold) for category in CATEGORIES for row, gold in entries(category)}
@@ -31,8 +47,21 @@ def judge(sequences: list[dict[str, Any]]) -> list[tuple[bool, bool, str]]:
         steps = [[[call] for call in turn] for turn in sequence["turns"]]
         found = checker.multi_turn_checker(steps, gold, row, row["id"].rsplit("_", 1)[0], f"sequence{number}")
         asked = checker.multi_turn_irrelevance_checker(steps, gold)
-        verdicts.append((found["valid"], asked["valid"], found.get("error_type", "")))
+        turn = min(map(_refused_turn, (found, asked)))
+        error = found.get("error_type", "")
+        verdicts.append(Verdict(found["valid"], asked["valid"], error, -1 if turn == _NONE else turn))
     return verdicts
+
+
+def _refused_turn(found: dict[str, Any]) -> int:
+    """The turn that a checker's result refuses: it stands in its message, or is the last that was executed."""
+    if found["valid"]:
+        return _NONE
+    named = re.search(r"turn (\d+)", found["error_message"])
+    return int(named[1]) if named else len(found["execution_result"]) - 1
+
+
+_NONE = 1000  # more turns than any task has
 
 
 class _Clean:

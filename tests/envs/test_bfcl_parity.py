@@ -26,6 +26,7 @@ def test_both_judge_mutated_calls_alike():
     figures, found = compare(trials)
     assert 0.1 < figures["accepted_share"] < 0.9
     assert figures["agree_share"] >= 0.99
+    assert figures["agree_turn_share"] >= 0.98
     assert {one.cause for one in found} <= {"withheld", "schema", "schema+withheld"}
 
 
