@@ -3,7 +3,7 @@
 Nothing else in this project uses that executor: it evaluates text, and keeps simulators in the globals of its module.
 `python -m rods_env.benchmarks.bfcl_reference` reads a JSON list of `{"id", "turns"}` (for each turn a list of calls, as
 texts of Python) from standard input, and writes a JSON list of `Verdict`s. With the argument `time` it reads nothing,
-and writes how many gold calls a second the executor runs.
+and writes how many gold calls a second the executor runs; with `results`, what they return, by task id and turn.
 """
 
 from __future__ import annotations
@@ -86,6 +86,17 @@ class _Clean:
         simulator_class("TwitterAPI").post_tweet.__defaults__ = ([], [])  # type: ignore[attr-defined]  # a function
 
 
+def gold_results() -> dict[str, list[list[str]]]:
+    """What the executor makes of the gold calls, for each task by id, turn by turn."""
+    execute = part_of_package("eval_checker.multi_turn_eval.multi_turn_utils").execute_multi_turn_func_call
+    clean, found = _Clean(), {}
+    for row, gold in (entry for category in CATEGORIES for entry in entries(category)):
+        clean.restore()
+        task = (row["initial_config"], row["involved_classes"], "model", row["id"], "long_context" in row["id"])
+        found[row["id"]] = [execute(turn, *task)[0] for turn in gold]
+    return found
+
+
 def gold_calls_per_s() -> float:
     """How many of the gold calls of the 800 tasks the executor runs in a second, loading of simulators included."""
     execute = part_of_package("eval_checker.multi_turn_eval.multi_turn_utils").execute_multi_turn_func_call
@@ -103,7 +114,9 @@ def gold_calls_per_s() -> float:
     return calls / fastest
 
 
-if __name__ == "__main__" and sys.argv[1:] == ["time"]:
-    sys.stdout.buffer.write(msgspec.json.encode(gold_calls_per_s()))
-elif __name__ == "__main__":
-    sys.stdout.buffer.write(msgspec.json.encode(judge(msgspec.json.decode(sys.stdin.buffer.read()))))
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        answer: Any = {"time": gold_calls_per_s, "results": gold_results}[sys.argv[1]]()
+    else:
+        answer = judge(msgspec.json.decode(sys.stdin.buffer.read()))
+    sys.stdout.buffer.write(msgspec.json.encode(answer))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
+import msgspec
 import pytest
 
 pytest.importorskip("bfcl_eval")
@@ -28,6 +32,13 @@ def test_both_judge_mutated_calls_alike():
     assert figures["agree_share"] >= 0.99
     assert figures["agree_turn_share"] >= 0.98
     assert {one.cause for one in found} <= {"withheld", "schema", "schema+withheld"}
+
+
+def test_results_are_the_executors_to_the_letter():
+    command = [sys.executable, "-m", "rods_env.benchmarks.bfcl_reference", "results"]
+    theirs = msgspec.json.decode(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    for task in bfcl_tasks():
+        assert [list(turn) for turn in task.gold.answers] == theirs[task.id], task.id
 
 
 def test_mutants_are_those_of_their_seed():
