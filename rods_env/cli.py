@@ -111,7 +111,9 @@ def _check_kind(kind: str | None) -> Any:
 
 @app.command("list")
 def list_(
-    tasks: Annotated[str | None, typer.Argument(metavar="SET", help="seeds, heldout, or a task file.")] = None,
+    tasks: Annotated[
+        str | None, typer.Argument(metavar="SET", help="seeds, heldout, bfcl:test, or a task file.")
+    ] = None,
     kind: Annotated[str | None, typer.Option(metavar="KIND", help=f"Only this kind: {KIND_HELP}.")] = None,
     api: Annotated[list[str] | None, typer.Option(metavar="API", help="Only what calls this API; repeatable.")] = None,
     limit: Limit = None,
@@ -167,9 +169,12 @@ def play(
     import gymnasium as gym
 
     from rods_env.cli_play import Session
+    from rods_env.tasks.task import load_tasks
 
     tasks: Any = [find_task(task, file)] if task is not None else file or "seeds"
-    Session(gym.make("ToolUse-RODS-v0", tasks=tasks), make_screen(quiet), file).run(seed=seed)
+    if isinstance(tasks, str):
+        tasks = load_tasks(tasks)
+    Session(gym.make(tasks[0].ENVIRONMENT, tasks=tasks), make_screen(quiet), file).run(seed=seed)
 
 
 @app.command()
@@ -236,7 +241,7 @@ def eval_(
         ),
     ] = "oracle",
     tasks: Annotated[
-        str | None, typer.Option(metavar="SET", help="seeds, heldout, or a task file; heldout if not given.")
+        str | None, typer.Option(metavar="SET", help="seeds, heldout, bfcl:test, or a task file; heldout if not given.")
     ] = None,
     limit: Limit = None,
     seed: Seed = 0,

@@ -49,6 +49,18 @@ def bench_discrete(seed: Seed = 0, quick: Quick = False, json: Json = None, quie
     _measure("Discrete", run, seed, quick, json, quiet)
 
 
+@bench.command("bfcl")
+def bench_bfcl(seed: Seed = 0, quick: Quick = False, json: Json = None, quiet: Quiet = False) -> None:
+    """Measure calls on BFCL's simulators, beside its own executor; exit code 1 if the executor is faster."""
+    from rods_env.benchmarks.bfcl import failures, run
+
+    failed = failures(_measure("BFCL", run, seed, quick, json, quiet))
+    for sentence in failed:
+        complain(sentence)
+    if failed:
+        raise typer.Exit(1)
+
+
 @bench.command("rollouts")
 def bench_rollouts(
     policy: Annotated[str, typer.Option(metavar="NAME", help="A tiny policy: `tiny`, or a folder.")] = "tiny",

@@ -21,7 +21,7 @@ Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="
 Quiet = Annotated[bool, typer.Option("--quiet", metavar="", help="Plain lines with tabs: no bars, headers or colours.")]
 Quick = Annotated[bool, typer.Option("--quick", metavar="", help="Less work, less exact: a few seconds.")]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all figures to this file.")]
-File = Annotated[str | None, typer.Option("--file", metavar="FILE", help="seeds, heldout, or a task file.")]
+File = Annotated[str | None, typer.Option("--file", metavar="FILE", help="seeds, heldout, bfcl:test, or a task file.")]
 TaskName = Annotated[str, typer.Argument(metavar="TASK", help="A task id, or a number in the file (of the seeds).")]
 KIND_HELP = "base, missing_function, missing_parameter or long_context"
 
@@ -58,6 +58,11 @@ def find_task(name: str, file: str | None) -> Task:
     from rods_env.tasks.task import PACKAGED, load_tasks
 
     known: list[str] = []
+    if name.startswith(("bfcl:", "multi_turn_")) and file is None:  # the ids of BFCL, with or without the set's name
+        found = load_tasks(f"bfcl:{name.removeprefix('bfcl:')}")
+        if len(found) > 1:
+            raise RodsError(f"expected one task; {name} is a set of {len(found)}: `rods-env list {name}` lists them.")
+        return found[0]
     for place in [file] if file else PACKAGED:
         tasks = load_tasks(place)
         if name.isdecimal():

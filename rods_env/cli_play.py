@@ -12,7 +12,7 @@ import msgspec
 from rich.table import Column
 from rich.text import Text
 
-from rods_env.apis.registry import APIS, TOOLS, Port, Tool
+from rods_env.apis.registry import APIS, Port, Tool
 from rods_env.cli_screen import Cell, Screen, counted, signature
 
 _WELCOME = (
@@ -23,6 +23,7 @@ _WHY = {
     "world": "something was not changed as the user asked, or was changed although nobody asked",
     "answers": "something that the user asked to see was not looked up",
     "called": "something was missing, so the agent should have asked and called nothing",
+    "silent": "nothing was called",
 }
 
 
@@ -58,7 +59,8 @@ class Session:
         self._look()
         task = self.env.task
         size = counted(len(task.turns), "turn")
-        self.screen.line(f"{task.id} · {task.kind} · {size} · it is {task.world.now.replace('T', ', ')}", style="bold")
+        now = f" · it is {task.world.now.replace('T', ', ')}" if task.world.now else ""
+        self.screen.line(f"{task.id} · {task.kind} · {size}{now}", style="bold")
         self.screen.remark(_WELCOME)
         self._user(message)
         while self.env.snapshot().termination is None:
@@ -101,7 +103,7 @@ class Session:
         new = list(info["messages"])[len(before.transcript) :]
         for message in new:
             if message["role"] == "tool":
-                self._result(msgspec.json.decode(message["content"]), info)
+                self._result(message["content"], info)
         if info["turn_passed"] is not None:
             self._closed(before.turn, info)
         if truncated:
@@ -110,7 +112,11 @@ class Session:
             self._user(new[-1]["content"])
             self._look()
 
-    def _result(self, result: Any, info: dict[str, Any]) -> None:
+    def _result(self, text: str, info: dict[str, Any]) -> None:
+        if not self.env.typed_tools and not text.startswith('{"error"'):  # a simulator's text, which need not be JSON
+            self.screen.line(text, indent=2)
+            return
+        result = msgspec.json.decode(text)
         if isinstance(result, dict) and list(result) == ["error"]:
             left = info["attempts_left"] if info["turn_passed"] is None else 0
             self.screen.line(f"✗ {result['error']}", style="red", indent=2)
@@ -137,9 +143,7 @@ class Session:
 
     def _look(self) -> None:
         """Notes which tools are offered now; tells which are new."""
-        from rods_env.tasks.validation import offered_tools
-
-        offered = {name: TOOLS[name] for name in offered_tools(self.env.task, self.env.turn)}
+        offered = self.env.tools
         new = [name for name in offered if self.tools and name not in self.tools]
         if new:
             self.screen.remark(f"now also offered: {', '.join(new)}", indent=2)
@@ -154,7 +158,8 @@ class Session:
     def _tools(self, _: str) -> None:
         for api in self.env.task.apis:
             self.screen.title(api)
-            rows = [(Text(signature(t), "cyan"), t.description) for t in self.tools.values() if t.api is APIS[api]]
+            some = [tool for tool in self.tools.values() if tool.api in (api, APIS.get(api))]
+            rows = [(Text(signature(tool), "cyan"), tool.description) for tool in some]
             self.screen.table(("", Column(style="dim")), rows, head=False)
 
     def _tool(self, name: str) -> None:
@@ -169,6 +174,8 @@ class Session:
         rows = [(p.name, _takes(p, properties[p.name]), "" if p.required else "optional", tool.param_docs[p.name])
                 for p in tool.params]  # fmt: skip
         self.screen.table((Column(style="cyan", no_wrap=True), "", Column(style="dim"), ""), rows, head=False)
+        if not self.env.typed_tools:
+            return
         returns = "a list of records" if tool.many else "a record"
         self.screen.line(f"Returns {returns}: {', '.join(f.name for f in tool.fields)}.", indent=1)
 
@@ -181,7 +188,7 @@ class Session:
         if not task.turns[turn].calls:
             text = "Something is missing for that: call nothing, ask the user."
         elif left:
-            tool = TOOLS[task.calls[left[0]].tool]
+            tool = self.env.tools[task.calls[left[0]].tool]
             text = f"The solution calls {signature(tool)}: {tool.description}"
         else:
             text = "All calls of this turn are done: answer with a text."
@@ -231,7 +238,7 @@ def _takes(port: Port, schema: dict[str, Any]) -> str:
         return " | ".join(map(repr, port.choices))
     if port.ref:
         return f"id of: {port.ref.replace('_', ' ')}"
-    kind = {"date": "YYYY-MM-DD", "time": "HH:MM"}.get(port.kind) or _TYPES[port.type]
+    kind = {"date": "YYYY-MM-DD", "time": "HH:MM"}.get(port.kind) or _TYPES.get(port.type, port.type)
     limits = [f"{word} {schema[key]:g}" for key, word in _LIMITS.items() if key in schema]
     return " ".join([kind, *limits])
 

@@ -160,11 +160,11 @@ def counted(n: int, noun: str) -> str:
 
 def show_task(screen: Screen, task: Task) -> None:
     """Turns, gold calls, what needs what, and the profile."""
-    profile, now = task.profile, task.world.now
+    depth, now = task.depth, task.world.now
     screen.line(task.id, style="bold")
-    size = f"{counted(len(task.turns), 'turn')}, {counted(len(task.calls), 'call')}, depth {profile.depth}"
-    screen.line(f"{task.kind} · {size}")
-    screen.line(f"APIs: {', '.join(task.apis)} · it is {now.replace('T', ', ')}")
+    size = f"{counted(len(task.turns), 'turn')}, {counted(len(task.calls), 'call')}"
+    screen.line(f"{task.kind} · {size}" + (f", depth {depth}" if depth else ""))
+    screen.line(f"APIs: {', '.join(task.apis)}" + (f" · it is {now.replace('T', ', ')}" if now else ""))
     if task.parent:
         screen.line(f"a variant of {task.parent}")
     missing = {"missing_function": "a function", "missing_parameter": "a value"}.get(task.kind, "something")
@@ -184,6 +184,9 @@ def show_task(screen: Screen, task: Task) -> None:
             rows.append((str(number), call_text(call.tool, call.arguments), mark))
         if rows:
             screen.table((numbers, "", Column(no_wrap=True)), rows, head=False)
+    if not depth:
+        return  # no graph is derived of such a task
+    profile = task.profile
     screen.title("What needs what (the dependency graph)")
     screen.table((numbers, Column(no_wrap=True), ""), _needs(task, repeat=screen.quiet), head=False)
     screen.title("Profile (what a variant keeps)")
@@ -310,6 +313,9 @@ def show_world(screen: Screen, task: Task) -> None:
     """The tables of the initial world."""
     from rods_env.apis.worlds import world_to_data
 
+    for api, config in getattr(task.world, "config", {}).items():
+        screen.title(api)
+        screen.line(msgspec.json.format(msgspec.json.encode(config)).decode())
     empty = []
     for name, rows in world_to_data(task.world).tables.items():
         if rows:

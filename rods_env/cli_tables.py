@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 def apis_used(task: Task) -> list[str]:
     """The APIs whose tools the gold calls use, in the order of their first call."""
-    from rods_env.apis.registry import TOOLS
-
-    return list(dict.fromkeys(TOOLS[call.tool].api.NAME for call in task.calls))
+    return list(task.called_apis)
 
 
 def _number(value: float) -> str:
@@ -28,7 +26,7 @@ def _number(value: float) -> str:
 
 def list_everything(screen: Screen) -> None:
     from rods_env.apis.registry import APIS, tools_of
-    from rods_env.envs import DISCRETE_ENVIRONMENTS, ENVIRONMENTS
+    from rods_env.envs import BFCL_ENVIRONMENTS, DISCRETE_ENVIRONMENTS, ENVIRONMENTS
     from rods_env.tasks.datasets import describe
     from rods_env.tasks.task import PACKAGED, load_tasks
 
@@ -39,6 +37,8 @@ def list_everything(screen: Screen) -> None:
             done(1)
     screen.title("Environments, for gymnasium.make")
     rows = [(name, ", ".join(kwargs.get("apis", ("tasks of all APIs",)))) for name, (_, kwargs) in ENVIRONMENTS.items()]
+    for name, (_, kwargs) in BFCL_ENVIRONMENTS.items():
+        rows.append((name, f"BFCL V3 multi-turn: {', '.join(kwargs.get('categories', ('all categories',)))}"))
     rows += [(name, "tasks of all APIs; actions are numbers") for name in DISCRETE_ENVIRONMENTS]
     screen.table(("id", "plays"), rows)
     screen.title("APIs")
@@ -79,7 +79,7 @@ def list_tasks(screen: Screen, name: str, kind: str | None, apis: list[str], lim
     rows: list[list[Any]] = []
     with screen.progress("deriving the dependency graphs", len(shown)) as done:
         for index, task in shown:
-            sizes = (len(task.turns), len(task.calls), task.profile.depth)
+            sizes = (len(task.turns), len(task.calls), task.depth or "-")
             used, message = ",".join(apis_used(task)), task.turns[0].message
             rows.append([str(index), task.id, task.kind, *map(str, sizes), used, message])
             done(1)

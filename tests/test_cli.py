@@ -598,3 +598,50 @@ def test_importing_the_command_is_quick() -> None:
     code = f"import sys, rods_env.cli; print(sorted({heavy!r} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+# ---------------------------------------------------------------------- tasks of BFCL
+
+
+def test_eval_of_bfcl_has_a_row_for_each_category(tmp_path: Path) -> None:
+    pytest.importorskip("bfcl_eval")
+    for agent, success in (("oracle", 1.0), ("do-nothing", 0.0)):
+        out = run("eval", "--agent", agent, "--tasks", "bfcl:test", "--json", tmp_path / "x.json").out
+        assert all(re.search(rf"{kind} +100 +{success:.3f}", out) for kind in KINDS)
+        figures = msgspec.json.decode((tmp_path / "x.json").read_bytes())
+        assert [figures[f"by_kind/{kind}/episodes"] for kind in KINDS] == [100] * 4
+        assert figures["success"] == success
+
+
+def test_list_and_show_of_bfcl() -> None:
+    pytest.importorskip("bfcl_eval")
+    assert "multi_turn_base_2 " in run("list", "bfcl:test", "--limit", 1, columns=200).out
+    out = run("show", "bfcl:multi_turn_miss_func_12", "--world").out
+    assert "offered from here on: cd" in out
+    assert '"GorillaFileSystem' not in out
+    assert "Documents" in out
+    assert run("show", "multi_turn_miss_func_12", "--world").out == out
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("show", "bfcl:test"), "expected one task; bfcl:test is a set of 400"),
+        (("show", "bfcl:nix"), "no BFCL tasks 'bfcl:nix'"),
+        (("eval", "--agent", "random", "--tasks", "bfcl:test"), "needs tools with typed ports"),
+        (("variants", "bfcl:multi_turn_base_0"), "graphs are not derived"),
+    ],
+)
+def test_wrong_use_of_bfcl_is_one_sentence(words: tuple[str, ...], error: str) -> None:
+    pytest.importorskip("bfcl_eval")
+    found = call(*words)
+    assert (found.code, error in found.err) == (2, True)
+
+
+def test_play_of_bfcl() -> None:
+    pytest.importorskip("bfcl_eval")
+    lines = "/tool tail\ncd(folder='x')\n/hint\nls(a=True)\nDone.\n_load_scenario(scenario={})\n/state\n/quit\n"
+    out = run("play", "bfcl:multi_turn_base_1", lines=lines).out
+    for words in ("tail(file_name, [lines])", "✗ cd: 'x': No such", "The solution calls ls([a])", "✓ turn 1 passed",
+                  "There is no tool '_load_scenario'", '{"current_directory_content": ["workspace"]}'):  # fmt: skip
+        assert words in out

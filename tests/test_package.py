@@ -13,7 +13,7 @@ import gymnasium as gym
 import pytest
 
 import rods_env
-from rods_env.envs import DISCRETE_ENVIRONMENTS, ENVIRONMENTS, register_environments
+from rods_env.envs import BFCL_ENVIRONMENTS, DISCRETE_ENVIRONMENTS, ENVIRONMENTS, register_environments
 from rods_env.errors import RodsError, SynthesisError, ToolError
 
 HEAVY = ("torch", "transformers", "trl", "datasets", "peft", "accelerate", "ray", "matplotlib", "networkx", "faker")
@@ -99,7 +99,7 @@ def test_ids_are_registered_and_documented(name):
 
 def test_no_other_ids_are_ours():
     ours = [name for name, spec in gym.registry.items() if str(spec.entry_point).startswith("rods_env")]
-    assert sorted(ours) == sorted([*ENVIRONMENTS, *DISCRETE_ENVIRONMENTS])
+    assert sorted(ours) == sorted([*ENVIRONMENTS, *BFCL_ENVIRONMENTS, *DISCRETE_ENVIRONMENTS])
 
 
 def test_registering_again_changes_nothing(recwarn):

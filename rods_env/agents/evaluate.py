@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 
 from rods_env.agents.scripted import Agent
-from rods_env.apis.registry import TOOLS
 from rods_env.errors import RodsError
 from rods_env.tasks.task import Task, load_tasks, write_atomically
 
@@ -64,7 +63,7 @@ class Evaluation(msgspec.Struct, frozen=True):
         seed: the seed it was run with.
         overall: all episodes.
         by_kind: by kind of task.
-        by_depth: by depth of the dependency graph.
+        by_depth: by depth of the dependency graph; without tasks whose depth is 0, which have no graph.
         by_api: by API; a task counts for each API whose tools its gold calls use.
         terminations: how episodes ended, by reason.
         crashed: episodes in which the environment failed; they have no score and count nowhere else.
@@ -131,7 +130,7 @@ def evaluate(
         raise RodsError("expected at least one task to evaluate on.")
     if env is not None and options:
         raise RodsError(f"{', '.join(options)}: give either an environment or options to make one with, not both.")
-    env = env or gym.make("ToolUse-RODS-v0", tasks=chosen, **options)
+    env = env or gym.make(chosen[0].ENVIRONMENT, tasks=chosen, **options)
     made = isinstance(agent, type) or not hasattr(agent, "act")  # a class has `act` too, but is none
     player: Any = agent(env) if made and callable(agent) else agent
     if not hasattr(player, "act"):
@@ -173,9 +172,10 @@ def _play(agent: Any, env: gym.Env[Any, Any], task: Task) -> Episode:
         tools = info.get("tools", tools)
         steps += 1
         ended = terminated or truncated
-    used = tuple(dict.fromkeys(TOOLS[call.tool].api.NAME for call in task.calls))
     passed = info["progress"] > 1 - 1e-9
-    return Episode(task.id, task.kind, task.profile.depth, used, passed, info["progress"], steps, info["termination"])
+    return Episode(
+        task.id, task.kind, task.depth, task.called_apis, passed, info["progress"], steps, info["termination"]
+    )
 
 
 def summarize(seed: int, episodes: list[Episode], crashed: int) -> Evaluation:
@@ -184,7 +184,7 @@ def summarize(seed: int, episodes: list[Episode], crashed: int) -> Evaluation:
         return _score(list(some), seed)
 
     kinds = sorted({e.kind for e in episodes})
-    depths = sorted({e.depth for e in episodes})
+    depths = sorted({e.depth for e in episodes if e.depth})
     apis = sorted({api for e in episodes for api in e.apis})
     ends = sorted({e.termination for e in episodes})
     return Evaluation(

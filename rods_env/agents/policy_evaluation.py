@@ -12,7 +12,6 @@ import msgspec
 from rods_env.agents.evaluate import Episode, Evaluation, summarize
 from rods_env.agents.heap import frozen_heap
 from rods_env.agents.rollout import Rollout, RolloutEngine, Start
-from rods_env.apis.registry import TOOLS
 from rods_env.errors import RodsError
 from rods_env.tasks.task import Task
 
@@ -68,7 +67,7 @@ def env_maker(options: Mapping[str, Any]) -> Callable[[Task], gym.Env[Any, Any]]
     """What makes the environments of an engine, from keywords of `ToolUseEnv`."""
 
     def make(task: Task) -> gym.Env[Any, Any]:
-        return gym.make("ToolUse-RODS-v0", tasks=[task], disable_env_checker=True, **options)
+        return gym.make(task.ENVIRONMENT, tasks=[task], disable_env_checker=True, **options)
 
     return make
 
@@ -97,9 +96,8 @@ def episode_of(rollout: Rollout) -> Episode | None:
     if rollout.value is None:
         return None
     task = rollout.task
-    used = tuple(dict.fromkeys(TOOLS[call.tool].api.NAME for call in task.calls))
     return Episode(
-        task.id, task.kind, task.profile.depth, used, rollout.success, rollout.value, rollout.messages,
+        task.id, task.kind, task.depth, task.called_apis, rollout.success, rollout.value, rollout.messages,
         rollout.termination,
     )  # fmt: skip
 

@@ -22,11 +22,9 @@ import numpy as np
 from rods_env.agents.chat import Chat, Dialogue
 from rods_env.agents.decoding import Request, Sample
 from rods_env.agents.scripted_sampler import ScriptedSampler
-from rods_env.apis.registry import TOOLS
 from rods_env.envs.tool_use import Snapshot
 from rods_env.errors import RodsError
 from rods_env.tasks.task import Task
-from rods_env.tasks.validation import offered_tools
 
 __all__ = ["Generator", "Hooks", "Live", "Rollout", "RolloutEngine", "ScriptedSampler", "Start"]
 
@@ -172,7 +170,7 @@ class RolloutEngine:
         generator: samples messages.
         chat: of the same policy.
         make_env: makes an environment; one for each slot. Its `reset` must take `options={"task": …}`. By default a
-            `ToolUse-RODS-v0` of the task.
+            `ToolUse-RODS-v0`, or what else plays such tasks.
         max_message: most tokens of a message.
         max_turn: most sampled tokens of a turn.
         max_messages: most messages of an episode.
@@ -286,7 +284,7 @@ class RolloutEngine:
             else:
                 live.env.unwrapped.restore(start.snapshot)
                 live.dialogue = start.dialogue.fork()
-                live.info = _resumed(live.info, start.snapshot)
+                live.info = _resumed(live.info, start.snapshot, live.env.unwrapped)
                 live.value = start.snapshot.progress
                 live.messages = sum(m["role"] == "assistant" for m in live.dialogue.conversation)
         except Exception as error:
@@ -399,13 +397,12 @@ class RolloutEngine:
         )  # fmt: skip
 
 
-def _resumed(info: dict[str, Any], snapshot: Snapshot) -> dict[str, Any]:
-    """The information of a reset as it was when the snapshot was taken."""
-    offered = offered_tools(snapshot.task, snapshot.turn)
+def _resumed(info: dict[str, Any], snapshot: Snapshot, env: Any) -> dict[str, Any]:
+    """The information of a reset as it was when the snapshot, which the environment now goes on from, was taken."""
     known = {"turn": snapshot.turn, "progress": snapshot.progress, "messages": snapshot.transcript}
     left = info["attempts_left"] - snapshot.attempts
-    return {**info, **known, "tools": [TOOLS[name].schema for name in offered], "attempts_left": left}
+    return {**info, **known, "tools": [tool.schema for tool in env.tools.values()], "attempts_left": left}
 
 
 def _make_env(task: Task) -> gym.Env[Any, Any]:
-    return gym.make("ToolUse-RODS-v0", tasks=[task], disable_env_checker=True)
+    return gym.make(task.ENVIRONMENT, tasks=[task], disable_env_checker=True)

@@ -17,6 +17,7 @@ from rods_env.apis.registry import TOOLS, Port, Tool
 from rods_env.apis.worlds import literal
 from rods_env.envs.calls import write_calls
 from rods_env.envs.transcript import Message
+from rods_env.errors import RodsError
 
 Values = dict[tuple[str, str], list[Any]]
 
@@ -151,6 +152,14 @@ def seen_values(messages: Sequence[Message]) -> Values:
 AGENTS: dict[str, Callable[[gym.Env[Any, Any], int], Agent]] = {
     "oracle": lambda env, seed: Oracle(env),
     "do-nothing": lambda env, seed: DoNothing(),
-    "random": lambda env, seed: RandomCalls(seed),
-    "read-everything": lambda env, seed: ReadEverything(),
+    "random": lambda env, seed: _typed(env, RandomCalls(seed)),
+    "read-everything": lambda env, seed: _typed(env, ReadEverything()),
 }
+
+
+def _typed(env: gym.Env[Any, Any], agent: Agent) -> Agent:
+    """An agent that reads the types of this project's own tools, if the environment has such tools."""
+    unwrapped: Any = env.unwrapped
+    if not unwrapped.typed_tools:
+        raise RodsError(f"{type(agent).__name__} needs tools with typed ports; play oracle or do-nothing on BFCL.")
+    return agent

@@ -20,6 +20,16 @@ ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "ToolUse-Fleet-v0": (_TOOL_USE, {"apis": ("fleet",)}),
 }
 
+# The tasks of BFCL V3 multi-turn on its own simulators; they need the package bfcl-eval when they are made.
+_BFCL = "rods_env.envs.bfcl:BfclEnv"
+BFCL_ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ToolUse-BFCL-v0": (_BFCL, {}),
+    "ToolUse-BFCL-Base-v0": (_BFCL, {"categories": ("base",)}),
+    "ToolUse-BFCL-MissFunc-v0": (_BFCL, {"categories": ("miss_func",)}),
+    "ToolUse-BFCL-MissParam-v0": (_BFCL, {"categories": ("miss_param",)}),
+    "ToolUse-BFCL-LongContext-v0": (_BFCL, {"categories": ("long_context",)}),
+}
+
 # Actions are numbers, observations arrays; everything else is as above.
 DISCRETE_ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "ToolUse-RODS-Discrete-v0": ("rods_env.wrappers.discrete_actions:make_discrete", {}),
@@ -28,7 +38,7 @@ DISCRETE_ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def register_environments() -> None:
     """Makes the ids of the tables known to Gymnasium."""
-    for name, (entry_point, kwargs) in {**ENVIRONMENTS, **DISCRETE_ENVIRONMENTS}.items():
+    for name, (entry_point, kwargs) in {**ENVIRONMENTS, **BFCL_ENVIRONMENTS, **DISCRETE_ENVIRONMENTS}.items():
         # The passive checker compares every observation with the space again, which halves the speed; the tests do it.
         # The order of reset and step the environments enforce themselves, with the same errors.
         gym.register(name, entry_point=entry_point, kwargs=kwargs, disable_env_checker=True, order_enforce=False)

@@ -7,10 +7,10 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from rods_env.envs import DISCRETE_ENVIRONMENTS, ENVIRONMENTS
+from rods_env.envs import BFCL_ENVIRONMENTS, DISCRETE_ENVIRONMENTS, ENVIRONMENTS
 from rods_env.tasks.task import write_atomically
 
-_EVERY = {**ENVIRONMENTS, **DISCRETE_ENVIRONMENTS}
+_EVERY = {**ENVIRONMENTS, **BFCL_ENVIRONMENTS, **DISCRETE_ENVIRONMENTS}
 _DOCUMENTED = {"make_discrete": "DiscreteActions"}  # functions that make environments, and the classes that say what
 
 

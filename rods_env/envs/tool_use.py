@@ -126,6 +126,10 @@ class ToolUseEnv(gym.Env[str, str]):
     metadata: dict[str, Any] = {  # noqa: RUF012 - as gymnasium.Env declares it
         "render_modes": ["ansi", "rgb_array"], "render_fps": 1,
     }
+    # The kind of tasks that it plays: `Task.ENVIRONMENT` of each must be this.
+    plays = Task.ENVIRONMENT
+    # Whether tools are this project's own, whose typed ports the wrappers read.
+    typed_tools = True
     # Words the errors that the policy sees, in place of the environment itself; set by `AugmentedFeedback`.
     explain: Callable[[Failure], str] | None = None
 
@@ -175,6 +179,8 @@ class ToolUseEnv(gym.Env[str, str]):
         self.render_mode = render_mode
         self.distractor_apis = check_api_names("distractor_apis", distractor_apis)
         self.tasks = chosen_tasks(tasks, apis)
+        for task in self.tasks:
+            self._check_playable(task)
         self._by_id = {task.id: task for task in self.tasks}
         self._prepared: dict[str, tuple[Task, Task]] = {}
         self._services: Services | None = None
@@ -202,10 +208,8 @@ class ToolUseEnv(gym.Env[str, str]):
         task = self._chosen(options or {})
         if self.distractor_apis:
             task = self._prepare(task)
-        now = task.world.now
-        system = _SYSTEM.format(day=now[:10], time=now[11:], calls=describe_format(self.call_format))
         transcript = Transcript(
-            [{"role": "system", "content": system}, {"role": "user", "content": task.turns[0].message}]
+            [{"role": "system", "content": self._system(task)}, {"role": "user", "content": task.turns[0].message}]
         )
         self.restore(Snapshot(task, task.world, transcript, 0, 0, 0, False, 0.0, 0.0, (), None))
         info = self._info()
@@ -278,11 +282,11 @@ class ToolUseEnv(gym.Env[str, str]):
     def restore(self, snapshot: Snapshot) -> None:
         """Goes on from a snapshot, also from another environment's."""
         if self._services is None or snapshot.task is not self._task or snapshot.turn != self._turn:
-            self._tools = _offered(snapshot.task, snapshot.turn)
+            self._tools = self._offered(snapshot.task, snapshot.turn)
         (self._task, world, self._transcript, self._turn, self._attempts, self._steps, self._called, self._progress,
          self._owed, self._passed, self._termination) = snapshot  # fmt: skip
         if self._services is None:
-            self._services = Services(world)
+            self._services = self._serving(world)
         else:
             self._services.state.world = world
         self._failed = False
@@ -312,9 +316,33 @@ class ToolUseEnv(gym.Env[str, str]):
         return self._services.state.world
 
     @property
+    def tools(self) -> dict[str, Tool]:
+        """The tools that are offered now, by name; to be read only."""
+        return self._tools
+
+    @property
     def turn(self) -> int:
         """The turn that is open, counted from 0."""
         return self._turn
+
+    # ------------------------------------------------------------------ what other kinds of tasks have otherwise
+
+    def _system(self, task: Task) -> str:
+        """The first message of the conversation."""
+        now = task.world.now
+        return _SYSTEM.format(day=now[:10], time=now[11:], calls=describe_format(self.call_format))
+
+    def _serving(self, world: World) -> Services:
+        """What runs calls, from now on, over this world."""
+        return Services(world)
+
+    def _offered(self, task: Task, turn: int) -> dict[str, Tool]:
+        """The tools offered in a turn, by name."""
+        return _offered(task, turn)
+
+    def _failed_checks(self, transcript: Transcript) -> tuple[str, ...]:
+        """What the open turn fails if it closes now, after this conversation."""
+        return failed_checks(self._task, self._turn, self.world, transcript.results(), self._called)
 
     # ------------------------------------------------------------------ inside a step
 
@@ -378,7 +406,7 @@ class ToolUseEnv(gym.Env[str, str]):
         if action is not None:
             transcript = transcript.plus({"role": "assistant", "content": _valid(action)})
             self._failed = False
-        failed = failed_checks(task, turn, self.world, transcript.results(), self._called)
+        failed = self._failed_checks(transcript)
         reward = self._pay(not failed, not task.turns[turn].calls)
         self._passed = (*self._passed, not failed)
         closed_by = "answer" if action is not None else "attempts"
@@ -398,22 +426,29 @@ class ToolUseEnv(gym.Env[str, str]):
             observation = ""
         info = self._info(not failed, failed, closed_by)
         if self._live and task.turns[self._turn].adds:
-            self._tools = _offered(task, self._turn)
+            self._tools = self._offered(task, self._turn)
             info["tools"] = self._schemas()
         truncated = self._termination == "step_limit"
         return observation, reward, self._termination is not None and not truncated, truncated, info
 
     def _pay(self, passed: bool, refrained: bool) -> float:
-        """The reward of the turn that closed; what a turn of asking is owed is paid with the turn after it."""
-        share = 1.0 / len(self._task.turns)
+        """The reward of the turn that closed; what turns of asking are owed is paid with the next turn that has calls.
+
+        Behind the last of those, where nothing can be supplied any more, it is paid at once if that one passed.
+        """
+        turns = self._task.turns
+        share = 1.0 / len(turns)
         if refrained and self.refrain_credit == "with_recovery":
-            self._owed = share if passed else 0.0
-            return 0.0
+            served = [at for at in range(self._turn) if turns[at].calls]
+            if any(turn.calls for turn in turns[self._turn + 1 :]):
+                self._owed += share if passed else 0.0
+                return 0.0
+            passed = passed and bool(served) and self._passed[served[-1]]
         reward = share + self._owed if passed else 0.0
         self._owed = 0.0
         # The sum of N shares is exactly 1 only if it is counted, not added up.
         before = self._progress
-        self._progress = round((before + reward) * len(self._task.turns)) / len(self._task.turns)
+        self._progress = round((before + reward) * len(turns)) / len(turns)
         return self._progress - before
 
     def _end(self, termination: str) -> None:
@@ -461,6 +496,7 @@ class ToolUseEnv(gym.Env[str, str]):
         if wanted is None:
             return self.tasks[int(self.np_random.integers(len(self.tasks)))]
         if isinstance(wanted, Task):
+            self._check_playable(wanted)
             return wanted
         index = isinstance(wanted, (int, np.integer)) and not isinstance(wanted, bool)
         if index and -len(self.tasks) <= wanted < len(self.tasks):
@@ -468,6 +504,10 @@ class ToolUseEnv(gym.Env[str, str]):
         if isinstance(wanted, str) and wanted in self._by_id:
             return self._by_id[wanted]
         raise RodsError(f"expected a Task, a task id or an index below {len(self.tasks)}; got {wanted!r}.")
+
+    def _check_playable(self, task: Task) -> None:
+        if self.plays != task.ENVIRONMENT:
+            raise RodsError(f"expected tasks for {self.plays}; got {task.id}, which {task.ENVIRONMENT} plays.")
 
 
 @lru_cache(maxsize=1 << 10)  # a policy makes the same mistake again and again, and comparing names takes its time

@@ -46,6 +46,21 @@ class Transcript(Sequence[Message]):
             if message["role"] == "tool":
                 yield message["content"]
 
+    def calls_since_user(self) -> int:
+        """How many calls were written since the user spoke last; a message that cannot be read is none."""
+        count, at = 0, self
+        while at._list is None:
+            if isinstance(at._news, tuple):
+                count += sum(name != "" for name, _ in at._news[1])
+            elif at._news["role"] == "user":  # type: ignore[index]  # a message
+                return count
+            at = at._before  # type: ignore[assignment]  # set wherever _list is not
+        for message in reversed(at._list):
+            if message["role"] == "user":
+                break
+            count += message["role"] == "tool" and message["name"] != ""
+        return count
+
     def _messages(self) -> list[Message]:
         if self._list is None:
             backwards: list[Message] = []

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 
@@ -93,12 +93,24 @@ class Task(msgspec.Struct, frozen=True, dict=True, eq=False):
         parent: the id of the task that this one is a variant of, or None.
     """
 
+    ENVIRONMENT: ClassVar[str] = "ToolUse-RODS-v0"  # the id of the environment that plays such tasks
+
     id: str
     kind: Kind
     apis: tuple[str, ...]
     turns: tuple[Turn, ...]
     world: World
     parent: str | None = None
+
+    @cached_property
+    def called_apis(self) -> tuple[str, ...]:
+        """The APIs whose tools the gold calls use, in the order of their first call."""
+        return tuple(dict.fromkeys(TOOLS[call.tool].api.NAME for call in self.calls))
+
+    @property
+    def depth(self) -> int:
+        """Calls on the longest path of the dependency graph."""
+        return self.profile.depth
 
     @cached_property
     def calls(self) -> tuple[Call, ...]:
@@ -196,7 +208,13 @@ def fingerprint(task: Task) -> int:
 
 
 def task_to_json(task: Task) -> bytes:
-    """One line of a task file. Equal tasks give equal bytes."""
+    """One line of a task file. Equal tasks give equal bytes.
+
+    Raises:
+        RodsError: for a task of BFCL, which is read from its package and not from files.
+    """
+    if task.ENVIRONMENT != Task.ENVIRONMENT:
+        raise RodsError(f"task {task.id} is none of this project's own: only those are written to task files.")
     return msgspec.json.encode(
         {
             "id": task.id,
@@ -239,7 +257,8 @@ def task_from_json(line: bytes | str) -> Task:
 
 
 def load_tasks(name: str | os.PathLike[str]) -> list[Task]:
-    """Reads tasks: the packaged "seeds" or "heldout", a set of the tiny policy ("tiny:seeds"), or a JSON-lines file.
+    """Reads tasks: the packaged "seeds" or "heldout", a set of the tiny policy ("tiny:seeds"), tasks of BFCL
+    ("bfcl:train", "bfcl:test", "bfcl:all", "bfcl:ID"), or a JSON-lines file.
 
     A file whose name ends in .gz is gzip.
 
@@ -250,6 +269,10 @@ def load_tasks(name: str | os.PathLike[str]) -> list[Task]:
         from rods_env.tasks.tiny_sets import tiny_set  # makes tasks; reading needs none of that
 
         return tiny_set(os.fspath(name))
+    if os.fspath(name).startswith("bfcl:"):
+        from rods_env.bfcl.tasks import load_bfcl  # needs the package bfcl-eval
+
+        return load_bfcl(os.fspath(name))
     tasks = []
     for number, found in read_lines(name):
         if isinstance(found, RodsError):

@@ -28,11 +28,14 @@ class AugmentedFeedback(gym.Wrapper[str, str, str, str], gym.utils.RecordConstru
             env: a `ToolUseEnv`, also within other wrappers.
 
         Raises:
-            RodsError: if there is no `ToolUseEnv` inside.
+            RodsError: if there is no `ToolUseEnv` inside, or one on BFCL's simulators.
         """
         gym.utils.RecordConstructorArgs.__init__(self)
         super().__init__(env)
         inner = env.unwrapped
-        if not isinstance(inner, ToolUseEnv):
-            raise RodsError(f"AugmentedFeedback expected a ToolUseEnv, bare or within wrappers; got {inner}.")
+        if not isinstance(inner, ToolUseEnv) or not inner.typed_tools:
+            raise RodsError(
+                "AugmentedFeedback expected a ToolUseEnv on this project's services, bare or within wrappers; "
+                f"got {inner}."
+            )
         inner.explain = explain

@@ -111,8 +111,11 @@ class DiscreteActions(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         """
         gym.utils.RecordConstructorArgs.__init__(self, max_actions=max_actions)
         super().__init__(env)
-        if not isinstance(env.unwrapped, ToolUseEnv):
-            raise RodsError(f"DiscreteActions expected a ToolUseEnv, bare or within wrappers; got {env.unwrapped}.")
+        if not isinstance(env.unwrapped, ToolUseEnv) or not env.unwrapped.typed_tools:
+            raise RodsError(
+                "DiscreteActions expected a ToolUseEnv on this project's services, bare or within wrappers; "
+                f"got {env.unwrapped}."
+            )
         if not isinstance(max_actions, int) or isinstance(max_actions, bool) or max_actions < 2:
             raise RodsError(f"max_actions must be an integer of at least 2; got {max_actions!r}.")
         self.max_actions = max_actions
