@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -122,19 +123,27 @@ def flows(task: BfclTask) -> list[dict[str, set[int]]]:
 
     The user's text so far and the function's own doc come first: what they give needs no call. A value flows from the
     earliest result that holds it (`Held.supplies`). A slight one, a truth value, a number of less than three
-    digits, a text of one character, flows only from a field of the same name, or from one id to another.
+    digits, a text of one character, flows only from a field of the same name, or from one id to another; or in a list
+    of at least two numbers that one result has all of. What a call itself was given does not flow out of its result.
     """
-    held = [Held(run.text) for run in task.runs]
+    held = task.held
+    had = [[_plain(leaf) for leaf in leaves(call.arguments)] for call in task.calls]
     found = []
     for index, call in enumerate(task.calls):
         text, tool = task.texts[task.turn_of_call[index]], task.tools[call.tool]
         of_call: dict[str, set[int]] = {}
         for name, value in call.arguments.items():
-            for leaf in leaves(value):
-                if not text.gives(leaf) and not tool.names(name, leaf):
-                    source = next((at for at in range(index) if held[at].supplies(name, leaf, text)), None)
-                    if source is not None:
-                        of_call.setdefault(name, set()).add(source)
+            some = [leaf for leaf in leaves(value) if not text.gives(leaf) and not tool.names(name, leaf)]
+            together = isinstance(value, list) and len(some) == len(value) > 1
+            for leaf in some:
+                for at in range(index):
+                    if _plain(leaf) not in had[at] and held[at].supplies(name, leaf, text):
+                        of_call.setdefault(name, set()).add(at)
+                        break
+            if together and name not in of_call:  # numbers that are slight one by one
+                source = next((at for at in range(index) if held[at].numbers.issuperset(some)), None)
+                if source is not None:
+                    of_call[name] = {source}
         found.append(of_call)
     return found
 
@@ -162,13 +171,19 @@ class Held:
         self._fields: dict[str, set[str]] = {}  # a value as text, to the names of the fields it stands in
         for name, value in _fields(parsed(text), "", 0):
             self._fields.setdefault(_plain(value), set()).add(name)
-        self._long = [value for value in self._fields if len(value) >= _SHORTEST and not value.isdecimal()]
+        self._long = {v: Text(v) for v in self._fields if len(v) >= _SHORTEST and not v.isdecimal()}
+        self.text = text
         self._telling = [value for value in self._fields if _is_telling(value)]
+
+    @cached_property
+    def numbers(self) -> set[float]:
+        """All numbers in the result, those within texts too."""
+        return Text(self.text).numbers
 
     def supplies(self, name: str, value: Any, said: Text) -> bool:
         """Whether the result supplies a value for a parameter of this name.
 
-        It does if it holds the same value (12 and "12" are the same), the file or folder that a path ends with, a
+        It does if it holds the same value (12 and "12" are the same, and a decimal number that was rounded), the file or folder that a path ends with, a
         longer text of which the value is some words, or a telling number or text that stands within the value and that
         the user did not say.
         """
@@ -181,10 +196,11 @@ class Held:
         if wanted in self._fields:
             return True
         if not isinstance(value, str):
-            return False
+            decimals = len(wanted.partition(".")[2])
+            return value in self.numbers or (decimals > 0 and value in {round(n, decimals) for n in self.numbers})
         if any(wanted in parts_of_place(place) for place in self._long if "/" in place):
             return True
-        inside = len(wanted) >= _SHORTEST and any(Text(long).holds(wanted) for long in self._long if wanted in long)
+        inside = len(wanted) >= _SHORTEST and any(text.holds(wanted) for long, text in self._long.items() if wanted in long)
         text = Text(wanted)
         return inside or any(text.holds(part) and not said.gives(part) for part in self._telling if part in wanted)
 

@@ -19,6 +19,7 @@ _SCALES = {"hundred": 100, "thousand": 1000, "grand": 1000, "million": 10**6, "b
 _NUMBER = re.compile(r"(?<![\w.])-?\$?\d[\d,]*(?:\.\d+)?(?![\d])|(?<![\w])-?\.\d+")
 _WORD = re.compile(r"[a-z]+|\d+(?:\.\d+)?")
 _ISO_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
+_EXPIRY = re.compile(r"(\d{1,2})/(\d{4})")
 _CUT = re.compile(r"[^a-z0-9]+")
 
 
@@ -76,6 +77,11 @@ class Text:
         date = _ISO_DATE.fullmatch(value)
         if date:
             return self._gives_date(*map(int, date.groups()))
+        month = _EXPIRY.fullmatch(value)
+        if month:  # of a card
+            number, year = int(month[1]), month[2]
+            forms = f"{MONTHS[number - 1] if 1 <= number <= 12 else 'no month'} {year}", f"{month[1]}/{year[2:]}"
+            return any(map(self.holds, (*forms, f"{number}/{year}", f"{number}/{year[2:]}")))
         if "/" in value or "\\" in value:
             return all(self.gives(part) for part in parts_of_place(value))
         return False

@@ -15,7 +15,7 @@ from rods_env.tasks.replay import Gold
 from rods_env.tasks.task import Call, Kind, Task, Turn
 
 if TYPE_CHECKING:
-    from rods_env.bfcl.graphs import Run
+    from rods_env.bfcl.graphs import Held, Run
     from rods_env.tasks.graph import Edges
 
 Split = Literal["train", "test", "all"]
@@ -69,6 +69,13 @@ class BfclTask(Task, frozen=True, dict=True, eq=False):
         from rods_env.bfcl.graphs import traced
 
         return traced(self)
+
+    @cached_property
+    def held(self) -> tuple[Held, ...]:
+        """The values in the result of each gold call."""
+        from rods_env.bfcl.graphs import Held
+
+        return tuple(Held(run.text) for run in self.runs)
 
     @cached_property
     def texts(self) -> tuple[Text, ...]:

@@ -1,0 +1,153 @@
+"""The rules of a valid task, as far as they make sense for BFCL's, and which of its tasks break one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rods_env.bfcl.graphs import leaves
+from rods_env.bfcl.source import offering_message
+from rods_env.bfcl.supply import Supply, graded
+from rods_env.bfcl.tools import BfclTool
+
+if TYPE_CHECKING:
+    from rods_env.bfcl.tasks import BfclTask
+
+REASONS = {
+    "unknown": "a value stands in no text so far, no earlier result, no doc and not in the simulators' data, and two known numbers do not give it",
+    "later": "a value is said only in a later turn",
+    "wording": "a text that is compared word by word holds words that nobody said",
+    "unread": "a value is not said, and the gold calls do not look it up; the read that is named would tell it",
+    "hidden": "a value is in the simulators' data and not said, and no read that was tried tells it",
+    "error": "a gold call's result is an error",
+    "idle": "a gold call that should change something changes nothing",
+    "twice": "a turn needs one and the same result twice",
+    "nothing new": "a turn has gold calls that change nothing and return only what was returned before",
+    "no calls": "a turn has no gold calls, and it is not the one turn of asking of its kind, or nothing follows it",
+    "not missing": "a turn of asking, and yet the gold calls of the next turn need nothing that it does not give",
+    "offered": "a function is held out that an earlier turn needs, or that no gold call needs",
+}  # fmt: skip
+WEAK = frozenset({"unread", "hidden", "idle", "twice", "nothing new"})
+
+_READS = ("get_", "list_", "view_", "display", "check_", "find", "search_", "estimate_", "compute_", "retrieve_",
+          "verify_", "contact_", "message_get", "posting_get", "ticket_get", "trading_get", "travel_get")  # fmt: skip
+_READING = frozenset({"ls", "pwd", "cat", "wc", "sort", "grep", "du", "tail", "diff", "filter_stocks_by_price",
+                      "notify_price_change", "liter_to_gallon", "gallon_to_liter"})  # fmt: skip
+
+
+class Finding(NamedTuple):
+    """A rule that a task breaks.
+
+    Attributes:
+        task: the task's id.
+        turn: the turn, counted from 1.
+        reason: a key of `REASONS`.
+        call: the gold call that it is about, as Python writes it, or an empty text.
+        what: the argument and its value, and what there is to say of it.
+    """
+
+    task: str
+    turn: int
+    reason: str
+    call: str
+    what: str
+
+    def __str__(self) -> str:
+        about = f", {self.call}" if self.call else ""
+        return f"Turn {self.turn}{about}: {self.reason}: {self.what}."
+
+
+def findings(task: BfclTask) -> list[Finding]:
+    """Every rule that a task breaks, in the order of the turns.
+
+    Raises:
+        RodsError: if the gold calls do not fit their functions.
+    """
+    found = [*_arguments(task), *_calls(task), *_turns(task)]
+    return sorted(found, key=lambda finding: finding.turn)
+
+
+def _arguments(task: BfclTask) -> Iterator[Finding]:
+    for index, call in enumerate(task.calls):
+        supply = Supply(task, index)
+        for name, value in call.arguments.items():
+            for leaf in dict.fromkeys(leaves(value)):
+                if not supply.gives(name, leaf) and graded(supply.run, name, leaf):
+                    reason, why = _why(supply, name, leaf)
+                    what = f"{name}={leaf!r}{why}"
+                    yield Finding(task.id, supply.turn + 1, reason, call.tool, what)
+
+
+def _why(supply: Supply, name: str, leaf: Any) -> tuple[str, str]:
+    turn = supply.later(leaf)
+    if turn is not None:
+        return "later", f" is said in turn {turn}"
+    read = supply.told_by(name, leaf)
+    if read is not None:
+        return "unread", f": {read} would tell"
+    if supply.stored(leaf):
+        return "hidden", ""
+    words = supply.new_words(leaf) if isinstance(leaf, str) and len(leaf.split()) > 2 else []
+    if words:
+        return "wording", f"; not said: {', '.join(words)}"
+    return "unknown", ""
+
+
+def _calls(task: BfclTask) -> Iterator[Finding]:
+    seen: set[tuple[int, str, str]] = set()
+    for run, call, turn in zip(task.runs, task.calls, task.turn_of_call, strict=True):
+        written = f"{call.tool}({', '.join(f'{k}={v!r}' for k, v in call.arguments.items())})"
+        if run.failed:
+            yield Finding(task.id, turn + 1, "error", call.tool, run.text)
+        elif not run.changed and _writes(run.tool, call.arguments):
+            yield Finding(task.id, turn + 1, "idle", call.tool, written)
+        if (turn, written, run.text) in seen and not run.changed:
+            yield Finding(task.id, turn + 1, "twice", call.tool, written)
+        seen.add((turn, written, run.text))
+
+
+def _writes(tool: BfclTool, arguments: dict[str, Any]) -> bool:
+    """Whether a function is there to change something."""
+    if tool.api == "MathAPI" or tool.name in _READING or tool.name.startswith(_READS):
+        return False
+    return tool.name != "echo" or bool(arguments.get("file_name"))
+
+
+def _turns(task: BfclTask) -> Iterator[Finding]:
+    asking = task.kind in ("missing_function", "missing_parameter")
+    empty = [at for at, turn in enumerate(task.turns) if not turn.calls]
+    for at in empty[int(asking) :]:
+        yield Finding(task.id, at + 1, "no calls", "", f"the kind is {task.kind}")
+    if asking and empty:
+        if empty[0] == len(task.turns) - 1:
+            yield Finding(task.id, empty[0] + 1, "no calls", "", "nothing follows it")
+        elif task.kind == "missing_parameter" and not _missing(task, empty[0]):
+            yield Finding(task.id, empty[0] + 1, "not missing", "", "every value of the next turn's calls is known")
+    returned: set[str] = set()
+    for at, turn in enumerate(task.turns):
+        runs = [run for run, of in zip(task.runs, task.turn_of_call, strict=True) if of == at]
+        if runs and not any(run.changed for run in runs) and returned.issuperset(run.text for run in runs):
+            yield Finding(task.id, at + 1, "nothing new", "", f"{len(runs)} call(s) with known results")
+        returned.update(run.text for run in runs)
+        needed = {call.tool for later in task.turns[at:] for call in later.calls}
+        for name in turn.adds:
+            if name not in needed:
+                yield Finding(task.id, at + 1, "offered", name, "held out, and no gold call needs it")
+        if turn.message == offering_message() and not turn.adds:
+            yield Finding(task.id, at + 1, "offered", "", "what is held out until here is needed before")
+    if task.kind == "missing_function" and empty and empty[0] + 1 < len(task.turns):
+        after = task.turns[empty[0] + 1]
+        if after.adds and not {call.tool for call in after.calls} & set(after.adds):
+            yield Finding(task.id, empty[0] + 1, "not missing", "", "the next turn's calls need none of what is held out")
+
+
+def _missing(task: BfclTask, at: int) -> bool:
+    """Whether the calls of the turn after need a value that neither the text up to here nor a result gives."""
+    for index, call in enumerate(task.calls):
+        if task.turn_of_call[index] == at + 1:
+            for name, value in call.arguments.items():
+                for leaf in leaves(value):
+                    given = task.texts[at].gives(leaf) or task.tools[call.tool].names(name, leaf)
+                    if not given and not any(held.supplies(name, leaf, task.texts[at]) for held in task.held[:index]):
+                        return True
+    return False
