@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rods_env.bfcl.graphs import leaves
-from rods_env.bfcl.source import offering_message
-from rods_env.bfcl.supply import Supply, graded
+from rods_env.bfcl.said import Text
+from rods_env.bfcl.source import entries
+from rods_env.bfcl.supply import QUOTED, Supply, graded
 from rods_env.bfcl.tools import BfclTool
+from rods_env.errors import RodsError
 
 if TYPE_CHECKING:
     from rods_env.bfcl.tasks import BfclTask
 
 REASONS = {
-    "unknown": "a value stands in no text so far, no earlier result, no doc and not in the simulators' data, and two known numbers do not give it",
+    "unknown": "a value stands in no text so far, no earlier result, no doc and not in the simulators' data, and two "
+    "known numbers do not give it",
     "later": "a value is said only in a later turn",
     "wording": "a text that is compared word by word holds words that nobody said",
     "unread": "a value is not said, and the gold calls do not look it up; the read that is named would tell it",
@@ -22,17 +27,21 @@ REASONS = {
     "error": "a gold call's result is an error",
     "idle": "a gold call that should change something changes nothing",
     "twice": "a turn needs one and the same result twice",
-    "nothing new": "a turn has gold calls that change nothing and return only what was returned before",
+    "nothing new": "a turn's gold calls change nothing and return only what was returned before",
     "no calls": "a turn has no gold calls, and it is not the one turn of asking of its kind, or nothing follows it",
-    "not missing": "a turn of asking, and yet the gold calls of the next turn need nothing that it does not give",
-    "offered": "a function is held out that an earlier turn needs, or that no gold call needs",
+    "not missing": "a turn of asking, and yet the next turn's gold calls take nothing of what is supplied then",
+    "held out": "a function is held out that an earlier turn needs",
+    "spare": "a function is held out that no gold call needs",
 }  # fmt: skip
-WEAK = frozenset({"unread", "hidden", "idle", "twice", "nothing new"})
+WEAK = frozenset({"unread", "hidden", "idle", "twice", "nothing new", "spare"})
 
 _READS = ("get_", "list_", "view_", "display", "check_", "find", "search_", "estimate_", "compute_", "retrieve_",
           "verify_", "contact_", "message_get", "posting_get", "ticket_get", "trading_get", "travel_get")  # fmt: skip
 _READING = frozenset({"ls", "pwd", "cat", "wc", "sort", "grep", "du", "tail", "diff", "filter_stocks_by_price",
                       "notify_price_change", "liter_to_gallon", "gallon_to_liter"})  # fmt: skip
+
+
+_DIGITS = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
 
 
 class Finding(NamedTuple):
@@ -54,7 +63,16 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         about = f", {self.call}" if self.call else ""
-        return f"Turn {self.turn}{about}: {self.reason}: {self.what}."
+        weak = " (weak)" if self.reason in WEAK else ""
+        return f"Turn {self.turn}{about}: {self.reason}{weak}: {self.what}."
+
+
+def broken_rules(task: Any) -> list[str]:
+    """`findings` as sentences, or why the gold calls do not replay."""
+    try:
+        return [str(finding) for finding in findings(task)]
+    except RodsError as error:
+        return [f"The gold calls do not replay: {error}"]
 
 
 def findings(task: BfclTask) -> list[Finding]:
@@ -68,23 +86,26 @@ def findings(task: BfclTask) -> list[Finding]:
 
 
 def _arguments(task: BfclTask) -> Iterator[Finding]:
+    found: dict[tuple[int, str, str, str, str], list[Any]] = {}  # values of one call, argument and reason together
     for index, call in enumerate(task.calls):
         supply = Supply(task, index)
         for name, value in call.arguments.items():
             for leaf in dict.fromkeys(leaves(value)):
                 if not supply.gives(name, leaf) and graded(supply.run, name, leaf):
                     reason, why = _why(supply, name, leaf)
-                    what = f"{name}={leaf!r}{why}"
-                    yield Finding(task.id, supply.turn + 1, reason, call.tool, what)
+                    found.setdefault((supply.turn, reason, call.tool, name, why), []).append(leaf)
+    for (turn, reason, tool, name, why), values in found.items():
+        more = f" and {len(values) - 3} more" if len(values) > 3 else ""
+        yield Finding(task.id, turn + 1, reason, tool, f"{name}={', '.join(map(repr, values[:3]))}{more}{why}")
 
 
 def _why(supply: Supply, name: str, leaf: Any) -> tuple[str, str]:
-    turn = supply.later(leaf)
-    if turn is not None:
-        return "later", f" is said in turn {turn}"
     read = supply.told_by(name, leaf)
     if read is not None:
         return "unread", f": {read} would tell"
+    turn = supply.later(leaf)
+    if turn is not None:
+        return "later", f" is said in turn {turn}"
     if supply.stored(leaf):
         return "hidden", ""
     words = supply.new_words(leaf) if isinstance(leaf, str) and len(leaf.split()) > 2 else []
@@ -121,33 +142,51 @@ def _turns(task: BfclTask) -> Iterator[Finding]:
     if asking and empty:
         if empty[0] == len(task.turns) - 1:
             yield Finding(task.id, empty[0] + 1, "no calls", "", "nothing follows it")
-        elif task.kind == "missing_parameter" and not _missing(task, empty[0]):
-            yield Finding(task.id, empty[0] + 1, "not missing", "", "every value of the next turn's calls is known")
+        elif task.kind == "missing_parameter":
+            given = _unused(task, empty[0])
+            if given:
+                what = f"the user then gives {', '.join(given)}, which no call takes"
+                yield Finding(task.id, empty[0] + 1, "not missing", "", what)
     returned: set[str] = set()
     for at, turn in enumerate(task.turns):
         runs = [run for run, of in zip(task.runs, task.turn_of_call, strict=True) if of == at]
         if runs and not any(run.changed for run in runs) and returned.issuperset(run.text for run in runs):
-            yield Finding(task.id, at + 1, "nothing new", "", f"{len(runs)} call(s) with known results")
+            yield Finding(task.id, at + 1, "nothing new", "", ", ".join(run.tool.name for run in runs))
         returned.update(run.text for run in runs)
         needed = {call.tool for later in task.turns[at:] for call in later.calls}
         for name in turn.adds:
             if name not in needed:
-                yield Finding(task.id, at + 1, "offered", name, "held out, and no gold call needs it")
-        if turn.message == offering_message() and not turn.adds:
-            yield Finding(task.id, at + 1, "offered", "", "what is held out until here is needed before")
+                yield Finding(task.id, at + 1, "spare", name, "offered from here on, and no gold call needs it")
+        for name in _withheld().get(task.id, {}).get(at, ()):
+            if name not in turn.adds:
+                yield Finding(task.id, at + 1, "held out", name, "offered from here on, and an earlier turn needs it")
     if task.kind == "missing_function" and empty and empty[0] + 1 < len(task.turns):
         after = task.turns[empty[0] + 1]
         if after.adds and not {call.tool for call in after.calls} & set(after.adds):
-            yield Finding(task.id, empty[0] + 1, "not missing", "", "the next turn's calls need none of what is held out")
+            yield Finding(task.id, empty[0] + 1, "not missing", "", "no call of the next turn needs what is held out")
 
 
-def _missing(task: BfclTask, at: int) -> bool:
-    """Whether the calls of the turn after need a value that neither the text up to here nor a result gives."""
+@cache
+def _withheld() -> dict[str, dict[int, list[str]]]:
+    """What the package holds out, by task and turn; `BfclTask` leaves out what an earlier turn needs."""
+    found = {}
+    for row, _ in entries("miss_func"):
+        found[row["id"]] = {int(turn): names for turn, names in row.get("missed_function", {}).items()}
+    return found
+
+
+def _unused(task: BfclTask, at: int) -> list[str]:
+    """What the user supplies after the turn of asking, numbers in digits and what is quoted, if no argument of the
+    calls of that turn takes any of it, and every argument was known before: said, returned, or named by the doc."""
+    message = task.turns[at + 1].message
+    given = list(dict.fromkeys([*QUOTED.findall(message), *_DIGITS.findall(message)]))
     for index, call in enumerate(task.calls):
         if task.turn_of_call[index] == at + 1:
-            for name, value in call.arguments.items():
-                for leaf in leaves(value):
-                    given = task.texts[at].gives(leaf) or task.tools[call.tool].names(name, leaf)
-                    if not given and not any(held.supplies(name, leaf, task.texts[at]) for held in task.held[:index]):
-                        return True
-    return False
+            for name, leaf in ((name, leaf) for name, value in call.arguments.items() for leaf in leaves(value)):
+                said, tool = task.texts[at], task.tools[call.tool]
+                known = said.gives(leaf) or tool.names(name, leaf)
+                if not known and not any(held.supplies(name, leaf, said) for held in task.held[:index]):
+                    return []
+                if not isinstance(leaf, bool) and leaf not in ("", "."):
+                    given = [some for some in given if not Text(some).gives(leaf) and not Text(str(leaf)).holds(some)]
+    return given

@@ -180,12 +180,19 @@ class Held:
         """All numbers in the result, those within texts too."""
         return Text(self.text).numbers
 
+    @cached_property
+    def fields(self) -> set[float]:
+        """The numbers that fields of the result have as their values; not those in texts and lists."""
+        record = parsed(self.text)
+        values = record.values() if isinstance(record, dict) else ()
+        return {float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)}
+
     def supplies(self, name: str, value: Any, said: Text) -> bool:
         """Whether the result supplies a value for a parameter of this name.
 
-        It does if it holds the same value (12 and "12" are the same, and a decimal number that was rounded), the file or folder that a path ends with, a
-        longer text of which the value is some words, or a telling number or text that stands within the value and that
-        the user did not say.
+        It does if it holds the same value (12 and "12" are the same, and so is a decimal number that was rounded), a
+        path with a file or folder of this name, a longer text of which the value is some words, or a telling number or
+        text that stands within the value and that the user did not say.
         """
         if value is None or isinstance(value, bool):
             return False
@@ -200,9 +207,10 @@ class Held:
             return value in self.numbers or (decimals > 0 and value in {round(n, decimals) for n in self.numbers})
         if any(wanted in parts_of_place(place) for place in self._long if "/" in place):
             return True
-        inside = len(wanted) >= _SHORTEST and any(text.holds(wanted) for long, text in self._long.items() if wanted in long)
+        if len(wanted) >= _SHORTEST and any(t.holds(wanted) for long, t in self._long.items() if wanted in long):
+            return True
         text = Text(wanted)
-        return inside or any(text.holds(part) and not said.gives(part) for part in self._telling if part in wanted)
+        return any(text.holds(part) and not said.gives(part) for part in self._telling if part in wanted)
 
 
 def _fields(value: Any, name: str, level: int) -> Iterator[tuple[str, Any]]:

@@ -94,7 +94,10 @@ class Text:
         months = f"(?:{name}|{name[:3]}|{name[:4]})"
         forms = (f"{months} (?:the )?{days}", f"{days} (?:day )?(?:of )?{months}", f"0?{month} 0?{day} {year}",
                  f"0?{day} 0?{month} {year}", f"{year} 0?{month} 0?{day}")  # fmt: skip
-        return any(re.search(rf"\b{form}\b", self.words) for form in forms)
+        if any(re.search(rf"\b{form}\b", self.words) for form in forms):
+            return True
+        apart = rf"\b{days}\b[^.]{{1,40}}\b{months}\b"  # "the 15th of next month, which is November of 2026"
+        return str(year) in self.words and re.search(apart, self.words) is not None
 
 
 def _in_words(words: list[str]) -> set[float]:

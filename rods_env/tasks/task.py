@@ -118,7 +118,7 @@ class Task(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     def skill_of(self, call: Call) -> str:
         """What a call does, whatever the API: its part of the label of its node."""
-        return TOOLS[call.tool].skill
+        return str(TOOLS[call.tool].skill)
 
     @cached_property
     def calls(self) -> tuple[Call, ...]:
