@@ -1,4 +1,4 @@
-"""Writes the lists of docs/bfcl-findings.md, of all 800 tasks: `python -m rods_env.bfcl.findings_page` (`make docs`)."""
+"""Writes the lists of docs/bfcl-findings.md, of all 800 tasks: `python -m rods_env.bfcl.findings_page`, `make docs`."""
 
 from __future__ import annotations
 

@@ -180,6 +180,11 @@ class Held:
         """All numbers in the result, those within texts too."""
         return Text(self.text).numbers
 
+    @property
+    def values(self) -> list[str]:
+        """All values as texts."""
+        return list(self._fields)
+
     @cached_property
     def fields(self) -> set[float]:
         """The numbers that fields of the result have as their values; not those in texts and lists."""

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from rods_env.bfcl.tasks import BfclTask
 
 # Words that nobody has to be told to write them into a sentence.
-_COMMON = " a an the of and or to in on at for from with by is are was were be been it its this that my your our we i " \
-          "you me please not no has have had as "  # fmt: skip
+_COMMON = frozenset(
+    ("a", "an", "the", "of", "and", "or", "to", "in", "on", "at", "for", "from", "with", "by", "is", "are", "was",
+     "were", "be", "been", "it", "its", "this", "that", "my", "your", "our", "we", "i", "you", "me", "please", "not",
+     "no", "has", "have", "had", "as")
+)  # fmt: skip
 _NAMES = re.compile(r"[A-Z][\w&'-]*\.?(?: (?:[A-Z][\w&'-]*|of|the)\.?)*")
 QUOTED = re.compile(r"(?<!\w)['\"‘“]([^'\"’”\n]{1,60})['\"’”](?!\w)")
 _MOST_NUMBERS = 60  # of a result that values are worked out from; more would give any value by chance
@@ -69,6 +72,12 @@ def _rounded(results: list[float]) -> set[float]:
     return {round(r, -places) for r in results for places in range(4)} | {float(ceil(r)) for r in results}
 
 
+def _straight(text: str) -> str:
+    for curly, straight in ("‘'", "’'", '“"', '”"'):
+        text = text.replace(curly, straight)
+    return text.replace("\\'", "'").replace("\\n", "\n")
+
+
 class Supply:
     """What is known before a gold call: the user's text so far, earlier results and arguments, the functions' docs.
 
@@ -113,7 +122,7 @@ class Supply:
         """The words of a text that nobody said and nothing returned, without the commonest."""
         words = dict.fromkeys(re.findall(r"[a-z0-9]+", leaf.casefold()))
         some = [self.text, *(Text(held.text) for held in self.held)]
-        left = [word for word in words if f" {word} " not in _COMMON and not any(text.holds(word) for text in some)]
+        left = [word for word in words if word not in _COMMON and not any(text.holds(word) for text in some)]
         return [word for word in left if not word.isdecimal() or not self._worked_out(float(word))]
 
     def _worked_out(self, value: float, *more: float) -> bool:
@@ -131,6 +140,20 @@ class Supply:
                 if any(abs(result - value) < 0.0051 for result in results) or (rounds and value in _rounded(results)):
                     return True
         return rounds and value in _rounded(list(known))
+
+    def retold(self, leaf: Any) -> bool:
+        """Whether a text of at least three words stands somewhere word for word, but nowhere to the character: other
+        case, signs or line ends, or a result's words in another order. Curly and straight quotation marks are the same."""
+        if not isinstance(leaf, str) or len(leaf.split()) < 3:
+            return False
+        said = [turn.message for turn in self.task.turns[: self.turn + 1]]
+        returned = [value for held in self.held for value in held.values if len(value) >= len(leaf) // 2]
+        exact = any(_straight(leaf) in _straight(text) for text in (*said, *returned))
+        if exact:
+            return False
+        words = sorted(Text(leaf).words.split())
+        others = [Text(value) for value in returned]
+        return self.text.holds(leaf) or any(o.holds(leaf) or sorted(o.words.split()) == words for o in others)
 
     def later(self, leaf: Any) -> int | None:
         """The turn, counted from 1, in which a value is said that was not said before."""
