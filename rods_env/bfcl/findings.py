@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rods_env.bfcl.graphs import leaves
+from rods_env.bfcl.graphs import leaves, parsed
 from rods_env.bfcl.said import Text
 from rods_env.bfcl.source import entries
 from rods_env.bfcl.supply import QUOTED, Supply, graded
@@ -26,7 +26,7 @@ REASONS = {
     "case, signs, line ends or order",
     "unread": "a value is not said, and the gold calls do not look it up; the read that is named would tell it",
     "hidden": "a value is in the simulators' data and not said, and no read that was tried tells it",
-    "error": "a gold call's result is an error",
+    "error": "a gold call's result is an error, or says that nothing came of the call",
     "idle": "a gold call that should change something changes nothing",
     "twice": "a turn needs one and the same result twice",
     "nothing new": "a turn's gold calls change nothing and return only what was returned before",
@@ -126,13 +126,20 @@ def _calls(task: BfclTask) -> Iterator[Finding]:
     seen: set[tuple[int, str, str]] = set()
     for run, call, turn in zip(task.runs, task.calls, task.turn_of_call, strict=True):
         written = f"{call.tool}({', '.join(f'{k}={v!r}' for k, v in call.arguments.items())})"
-        if run.failed:
-            yield Finding(task.id, turn + 1, "error", call.tool, run.text)
+        if run.failed or (_writes(run.tool, call.arguments) and _refused(run.text)):
+            yield Finding(task.id, turn + 1, "error", call.tool, f"{written} returns {run.text}")
         elif not run.changed and _writes(run.tool, call.arguments):
             yield Finding(task.id, turn + 1, "idle", call.tool, written)
         if (turn, written, run.text) in seen and not run.changed:
             yield Finding(task.id, turn + 1, "twice", call.tool, written)
         seen.add((turn, written, run.text))
+
+
+def _refused(text: str) -> bool:
+    """Whether a result says that nothing came of the call: a field such as `authentication_status` is false."""
+    record = parsed(text)
+    fields = record.items() if isinstance(record, dict) else ()
+    return any(value is False and key.endswith(("status", "success")) for key, value in fields)
 
 
 def _writes(tool: BfclTool, arguments: dict[str, Any]) -> bool:

@@ -68,7 +68,7 @@ class Text:
         if value is None or isinstance(value, bool) or value in ("", ".", "..", "/"):
             return True
         if isinstance(value, int | float):
-            return float(value) in self.numbers or self.holds(str(value))
+            return float(value) in self.numbers
         if self.holds(value):
             return True
         cut = _CUT.sub("", value.casefold())
@@ -103,11 +103,15 @@ class Text:
 def _in_words(words: list[str]) -> set[float]:
     """Numbers written as words: every reading that a run of number words has on its way."""
     found: set[float] = set()
-    total, present = 0.0, None
+    total: float = 0.0
+    present: float | None = None
     for word in [*words, ""]:
         if word in _VALUES:
             value = _VALUES[word]
-            present = (present or 0) + value if present is None or (present % 10 == 0 and value < 10) else value
+            goes_on = present is not None and any(  # "twenty five", "two hundred fifty", but not "ten five"
+                present >= 2 * place and present % place == 0 and value < place for place in (10, 100)
+            )
+            present = present + value if present is not None and (goes_on or present == 100) else float(value)
             found |= {value, present, total + present}
         elif word in _SCALES and present is not None:
             present *= _SCALES[word]

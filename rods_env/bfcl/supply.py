@@ -143,13 +143,14 @@ class Supply:
 
     def retold(self, leaf: Any) -> bool:
         """Whether a text of at least three words stands somewhere word for word, but nowhere to the character: other
-        case, signs or line ends, or a result's words in another order. Curly and straight quotation marks are the same."""
+        case, signs or line ends, or a result's words in another order. Curly quotation marks and straight ones are the
+        same."""
         if not isinstance(leaf, str) or len(leaf.split()) < 3:
             return False
         said = [turn.message for turn in self.task.turns[: self.turn + 1]]
         returned = [value for held in self.held for value in held.values if len(value) >= len(leaf) // 2]
         exact = any(_straight(leaf) in _straight(text) for text in (*said, *returned))
-        if exact:
+        if exact or ("\n" in leaf and self.text.holds("line")):  # "one line for each"
             return False
         words = sorted(Text(leaf).words.split())
         others = [Text(value) for value in returned]
