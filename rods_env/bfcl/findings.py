@@ -153,7 +153,7 @@ def _turns(task: BfclTask) -> Iterator[Finding]:
     asking = task.kind in ("missing_function", "missing_parameter")
     empty = [at for at, turn in enumerate(task.turns) if not turn.calls]
     for at in empty[int(asking) :]:
-        yield Finding(task.id, at + 1, "no calls", "", f"the kind is {task.kind}")
+        yield Finding(task.id, at + 1, "no calls", "", "it is not the turn of asking")
     if asking and empty:
         if empty[0] == len(task.turns) - 1:
             yield Finding(task.id, empty[0] + 1, "no calls", "", "nothing follows it")

@@ -27,7 +27,7 @@ EXAMPLES = {
     "base_188": ("error", 5, "authenticate_twitter", '"authentication_status": false'),
     "base_139": ("idle", 1, "add_to_watchlist", "ZETA"),
     "base_55": ("nothing new", 4, "", "get_ticket"),
-    "base_167": ("no calls", 5, "", "base"),
+    "base_167": ("no calls", 5, "", "not the turn of asking"),
     "miss_param_101": ("not missing", 2, "", "USR001"),
     "miss_func_33": ("not missing", 4, "", "held out"),
     "miss_func_49": ("held out", 4, "tail", "an earlier turn needs it"),
