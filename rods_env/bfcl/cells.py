@@ -15,7 +15,7 @@ _IGNORED = {
     "_api_description", "_random", "_flight_cost_lookup", "long_context", "generated_ids", "user_count",
     "message_count", "tweet_counter", "ticket_counter", "order_counter",
 }  # fmt: skip
-GONE: Any = type("Gone", (), {"__repr__": lambda _: "GONE"})()  # the value of a cell that is not there
+GONE: Any = object()  # the value of a cell that is not there
 _FOLDER = "(folder)"
 _RECORD = "(record)"
 _CURRENT: Cell = ("_current_dir",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -44,6 +44,7 @@ class Run(NamedTuple):
     old: dict[Cell, Any]
 
 
+@lru_cache(maxsize=4)
 def traced(task: BfclTask) -> tuple[Run, ...]:
     """The gold calls of a task, executed on its initial world, with what each changed."""
     simulators = Simulators(task.world)  # type: ignore[arg-type]  # a BfclWorld
@@ -63,6 +64,12 @@ def traced(task: BfclTask) -> tuple[Run, ...]:
     return tuple(runs)
 
 
+@lru_cache(maxsize=4)
+def results_of(task: BfclTask) -> tuple[Held, ...]:
+    """The values in the results of a task's gold calls."""
+    return tuple(Held(run.text) for run in task.runs)
+
+
 def edges_of(task: BfclTask) -> Edges:
     """The edges of a task's dependency graph, (earlier call, later call) to kind.
 
@@ -73,7 +80,8 @@ def edges_of(task: BfclTask) -> Edges:
     """
     edges: Edges = {}
     writers: dict[str, dict[Cell, tuple[int, Any]]] = {}  # by simulator, the last writer of a cell, the value before
-    for index, run in enumerate(task.runs):
+    runs = task.runs
+    for index, run in enumerate(runs):
         written = writers.setdefault(run.tool.api, {})
         by_writer: dict[int, dict[Cell, Any]] = {}
         for cell, (writer, before) in written.items():

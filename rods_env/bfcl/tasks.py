@@ -63,19 +63,20 @@ class BfclTask(Task, frozen=True, dict=True, eq=False):
         """The function's name."""
         return call.tool
 
-    @cached_property
+    @property
     def runs(self) -> tuple[Run, ...]:
-        """The gold calls executed one by one: results, and what each changed."""
+        """The gold calls executed one by one: results, and what each changed. Kept for the last few tasks only, since
+        they hold the simulators before every call."""
         from rods_env.bfcl.graphs import traced
 
         return traced(self)
 
-    @cached_property
+    @property
     def held(self) -> tuple[Held, ...]:
-        """The values in the result of each gold call."""
-        from rods_env.bfcl.graphs import Held
+        """The values in the result of each gold call. Kept for the last few tasks only."""
+        from rods_env.bfcl.graphs import results_of
 
-        return tuple(Held(run.text) for run in self.runs)
+        return results_of(self)
 
     @cached_property
     def texts(self) -> tuple[Text, ...]:

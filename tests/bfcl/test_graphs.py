@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 pytest.importorskip("bfcl_eval")
@@ -73,6 +75,7 @@ def test_sources_say_where_arguments_come_from(tasks):
 def test_graphs_are_derived_once_and_leave_the_task_as_it_was(tasks):
     task = tasks["base_31"]
     assert task.edges is task.edges
+    assert pickle.loads(pickle.dumps(task)).edges == task.edges
     assert task.world == bfcl_tasks(categories=("base",))[31].world
     assert [text for of_turn in task.gold.answers for text in of_turn] == [run.text for run in task.runs]
 
