@@ -48,6 +48,7 @@ data: .venv/ready  ## makes the frozen sets again; equal to the byte with the ve
 docs: .venv/ready  ## the pages made from docstrings
 	$(BIN)/python -m rods_env.envs.pages docs/environments
 	$(BIN)/python -m rods_env.agents.settings_page
+	$(BIN)/python -m rods_env.bfcl.findings_page
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

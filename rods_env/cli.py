@@ -278,16 +278,24 @@ app.command("train")(train)
 
 @app.command()
 def validate(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A task file, seeds or heldout.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A task file, seeds, heldout, bfcl, bfcl:train, or an id of BFCL.")
+    ],
     limit: Limit = None,
     quiet: Quiet = False,
 ) -> None:
-    """Check every task of a file; exit code 1 if one breaks a rule."""
-    from rods_env.tasks.task import read_lines
+    """Check every task of a file, or of BFCL; exit code 1 if one breaks a rule."""
+    from rods_env.tasks.task import load_tasks, read_lines
     from rods_env.tasks.validation import validate as check
 
     screen = make_screen(quiet)
-    read = list(read_lines(file))[:limit]
+    bfcl = file == "bfcl" or file.startswith(("bfcl:", "multi_turn_"))
+    read: list[tuple[int, Task | RodsError]]
+    if bfcl:
+        name = "all" if file == "bfcl" else file.removeprefix("bfcl:")
+        read = [*enumerate(load_tasks(f"bfcl:{name}")[:limit], 1)]
+    else:
+        read = list(read_lines(file))[:limit]
     tasks: dict[int, Task] = {}
     broken: list[tuple[int, str, list[str]]] = []
     same: dict[Any, int] = {}  # texts, and ids, to the line that has them first
@@ -309,9 +317,10 @@ def validate(
                 broken.append((number, item.id, rules))
     for number, name, rules in broken:
         for rule in rules:
-            screen.line(f"line {number}, {name}: {rule}", style="red")
+            screen.line(f"{name}: {rule}" if bfcl else f"line {number}, {name}: {rule}", style="red")
     valid, style = len(read) - len(broken), "yellow" if broken else "green"
-    screen.line(f"{file}: {valid} of {len(read)} tasks are valid.", style=style)
+    what = "have no finding; docs/bfcl-findings.md explains them" if bfcl else "are valid"
+    screen.line(f"{file}: {valid} of {len(read)} tasks {what}.", style=style)
     if broken:
         raise typer.Exit(1)
 

@@ -185,7 +185,7 @@ def show_task(screen: Screen, task: Task) -> None:
         if rows:
             screen.table((numbers, "", Column(no_wrap=True)), rows, head=False)
     if not depth:
-        return  # no graph is derived of such a task
+        return  # there are no gold calls
     profile = task.profile
     screen.title("What needs what (the dependency graph)")
     screen.table((numbers, Column(no_wrap=True), ""), _needs(task, repeat=screen.quiet), head=False)

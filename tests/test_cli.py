@@ -623,13 +623,29 @@ def test_list_and_show_of_bfcl() -> None:
     assert run("show", "multi_turn_miss_func_12", "--world").out == out
 
 
+def test_show_draws_the_graph_of_a_task_of_bfcl(tmp_path: Path) -> None:
+    pytest.importorskip("bfcl_eval")
+    out = run("show", "bfcl:multi_turn_base_12", "--png", tmp_path / "x.png").out
+    assert re.search(r"3 +echo +state of 1 cd\n +state of 2 touch", out)
+    assert "base, calls by turn 2+1+1, depth 4" in out
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_validate_of_bfcl() -> None:
+    pytest.importorskip("bfcl_eval")
+    assert "1 of 1 tasks have no finding" in run("validate", "bfcl:multi_turn_base_12").out
+    found = call("validate", "multi_turn_miss_func_15", columns=200)
+    assert (found.code, "multi_turn_miss_func_15: Turn 6, mean: unknown: numbers=62." in found.out) == (1, True)
+    assert "2 tasks have no finding" in call("validate", "bfcl:test", "--limit", "2", columns=200).out
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [
         (("show", "bfcl:test"), "expected one task; bfcl:test is a set of 400"),
         (("show", "bfcl:nix"), "no BFCL tasks 'bfcl:nix'"),
         (("eval", "--agent", "random", "--tasks", "bfcl:test"), "needs tools with typed ports"),
-        (("variants", "bfcl:multi_turn_base_0"), "graphs are not derived"),
+        (("variants", "bfcl:multi_turn_base_0"), "are not derived for tasks of BFCL"),
     ],
 )
 def test_wrong_use_of_bfcl_is_one_sentence(words: tuple[str, ...], error: str) -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, cached_property
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from rods_env.bfcl.said import Text
 from rods_env.bfcl.simulators import initial_world
 from rods_env.bfcl.source import CATEGORIES, entries, offering_message, read_call
 from rods_env.bfcl.tools import BfclTool, tools_by_name, tools_of_api
 from rods_env.errors import RodsError
 from rods_env.tasks.replay import Gold
 from rods_env.tasks.task import Call, Kind, Task, Turn
+
+if TYPE_CHECKING:
+    from rods_env.bfcl.graphs import Held, Run
+    from rods_env.tasks.graph import Edges
 
 Split = Literal["train", "test", "all"]
 SPLITS: tuple[Split, ...] = ("train", "test", "all")
@@ -24,7 +29,8 @@ class BfclTask(Task, frozen=True, dict=True, eq=False):
     """A task on BFCL's simulators: `world` holds the initial configuration, `turns` messages, gold calls and what is
     offered late. `apis` are the names of the simulators' classes.
 
-    A dependency graph is not derived; `graph`, `profile` and what stands on them raise `RodsError`.
+    The dependency graph is derived by running the gold calls (`bfcl/graphs.py`); in the labels of its nodes a
+    function's name stands for the skill, and all calls count as spoken. There is no `shape`: that is of our own tools.
     """
 
     ENVIRONMENT: ClassVar[str] = "ToolUse-BFCL-v0"
@@ -49,19 +55,56 @@ class BfclTask(Task, frozen=True, dict=True, eq=False):
         """The functions that are offered in a turn, counted from 0."""
         return _offered(self.apis, frozenset(name for later in self.turns[turn + 1 :] for name in later.adds))
 
-    @cached_property
-    def called_apis(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self.tools[call.tool].api for call in self.calls))
+    def api_of(self, call: Call) -> str:
+        """The class of the simulator whose function a call uses."""
+        return self.tools[call.tool].api
+
+    def skill_of(self, call: Call) -> str:
+        """The function's name."""
+        return call.tool
 
     @property
-    def depth(self) -> int:
-        """0: unknown, for no graph is derived."""
-        return 0
+    def runs(self) -> tuple[Run, ...]:
+        """The gold calls executed one by one: results, and what each changed. Kept for the last few tasks only, since
+        they hold the simulators before every call."""
+        from rods_env.bfcl.graphs import traced
 
-    def _no_graph(self) -> Any:
-        raise RodsError(f"task {self.id}: dependency graphs are not derived for tasks of BFCL.")
+        return traced(self)
 
-    sources = edges = structure = shape = graph = profile = property(_no_graph)
+    @property
+    def held(self) -> tuple[Held, ...]:
+        """The values in the result of each gold call. Kept for the last few tasks only."""
+        from rods_env.bfcl.graphs import results_of
+
+        return results_of(self)
+
+    @cached_property
+    def texts(self) -> tuple[Text, ...]:
+        """For each turn what the user has said up to and with it."""
+        messages = [turn.message for turn in self.turns]
+        return tuple(Text("\n".join(messages[: at + 1])) for at in range(len(messages)))
+
+    @cached_property
+    def sources(self) -> tuple[dict[str, int | None], ...]:
+        """For each gold call where its arguments come from: an earlier call's result by index, or None for the text.
+
+        An argument that stands neither in the text nor in an earlier result is left out.
+        """
+        from rods_env.bfcl.graphs import argument_sources
+
+        return argument_sources(self)
+
+    @cached_property
+    def edges(self) -> Edges:
+        """The edges of the dependency graph: (earlier call, later call) to "data" or "state"."""
+        from rods_env.bfcl.graphs import edges_of
+
+        return edges_of(self)
+
+    def _no_shape(self) -> Any:
+        raise RodsError(f"task {self.id}: shapes, and variants made of them, are not derived for tasks of BFCL.")
+
+    shape = property(_no_shape)
 
 
 @cache

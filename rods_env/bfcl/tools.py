@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from rods_env.apis.registry import Port
+from rods_env.bfcl.said import Text
 from rods_env.bfcl.source import APIS, function_docs, simulator_class
 from rods_env.errors import RodsError
 
@@ -50,6 +51,7 @@ class BfclTool:
             for p in self._given
         )  # fmt: skip
         self.param_docs = {name: str(doc.get("description", "")) for name, doc in docs.items()}
+        self._named: dict[tuple[str, str], bool] = {}
         self._whole = [name for name, doc in docs.items() if doc["type"] == "integer"]
 
     @cached_property
@@ -105,6 +107,16 @@ class BfclTool:
         if self.name in _LIMITS:
             _LIMITS[self.name](dict(zip(self.param_docs, values, strict=True)))
         return values
+
+    def names(self, parameter: str, value: Any) -> bool:
+        """Whether the doc of a parameter names a text, as a choice or an example."""
+        if not isinstance(value, str):
+            return False
+        found = self._named.get((parameter, value))
+        if found is None:
+            doc = Text(msgspec.json.encode(self._doc["properties"].get(parameter, {})).decode())
+            found = self._named[parameter, value] = doc.holds(value)
+        return found
 
     def named(self, positional: list[Any], named: dict[str, Any]) -> dict[str, Any]:
         """All arguments by name, as a gold call gives them.

@@ -62,7 +62,7 @@ def figure(task: Task, done: Collection[int] = (), *, title: str | None = None, 
         ticked = node in done
         box = {
             "boxstyle": "round,pad=0.45",
-            "facecolor": SKILL_COLOURS[data["skill"]],
+            "facecolor": _colour(task, node),
             "linewidth": 1.6 if ticked else 0.8,
             "edgecolor": "#2c7a2c" if ticked else "#777777",
             "linestyle": "-" if data["spoken"] else ":",
@@ -126,6 +126,13 @@ def side_by_side(tasks: Sequence[Task], titles: Sequence[str]) -> Figure:
     return fig
 
 
+def _colour(task: Task, node: int) -> str:
+    """The colour of a call's skill; where skills are functions' names (BFCL), one for each API."""
+    call = task.calls[node]
+    colours = list(SKILL_COLOURS.values())
+    return SKILL_COLOURS.get(task.skill_of(call)) or colours[task.called_apis.index(task.api_of(call)) % len(colours)]
+
+
 def _lines(turn: Turn) -> int:
     """The height of a turn in `side_by_side`: its message, and a line for each call or for asking."""
     return 1 + max(1, len(turn.calls))
@@ -150,7 +157,7 @@ def _draw_column(axes: Any, task: Task) -> None:
     for node, middle in enumerate(place):
         data = task.graph.nodes[node]
         axes.add_patch(FancyBboxPatch(
-            (0.05, middle - 0.3), 1.8, 0.6, boxstyle="round,pad=0.02", facecolor=SKILL_COLOURS[data["skill"]],
+            (0.05, middle - 0.3), 1.8, 0.6, boxstyle="round,pad=0.02", facecolor=_colour(task, node),
             edgecolor="#777777", linewidth=0.8, linestyle="-" if data["spoken"] else ":",
         ))  # fmt: skip
         weight = "bold" if data["spoken"] else "normal"

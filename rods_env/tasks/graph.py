@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rods_env.apis.registry import TOOLS, Port, Tool
+from rods_env.apis.registry import Port, Tool
 from rods_env.tasks.replay import Cell, Step
 from rods_env.tasks.task import Kind, Task
 from rods_env.tasks.text import is_said
@@ -130,8 +130,8 @@ def dependency_graph(task: Task) -> nx.DiGraph:
     import networkx as nx  # 0.2 s, and playing needs no graph
 
     graph = nx.DiGraph()
-    for index, (call, step) in enumerate(zip(task.calls, task.gold.steps, strict=True)):
-        turn, skill, label = task.turn_of_call[index], step.tool.skill, _label(task, index)
+    for index, call in enumerate(task.calls):
+        turn, skill, label = task.turn_of_call[index], task.skill_of(call), _label(task, index)
         graph.add_node(index, tool=call.tool, skill=skill, turn=turn, spoken=call.spoken, label=label)
     for (source, target), kind in sorted(task.edges.items()):
         graph.add_edge(source, target, kind=kind)
@@ -160,7 +160,7 @@ def structure_of(task: Task) -> Structure:
 
 def _label(task: Task, index: int) -> str:
     call = task.calls[index]
-    return _label_of(TOOLS[call.tool].skill, task.turn_of_call[index], call.spoken)
+    return _label_of(task.skill_of(call), task.turn_of_call[index], call.spoken)
 
 
 @lru_cache(maxsize=4096)

@@ -105,12 +105,20 @@ class Task(msgspec.Struct, frozen=True, dict=True, eq=False):
     @cached_property
     def called_apis(self) -> tuple[str, ...]:
         """The APIs whose tools the gold calls use, in the order of their first call."""
-        return tuple(dict.fromkeys(TOOLS[call.tool].api.NAME for call in self.calls))
+        return tuple(dict.fromkeys(self.api_of(call) for call in self.calls))
 
     @property
     def depth(self) -> int:
         """Calls on the longest path of the dependency graph."""
         return self.profile.depth
+
+    def api_of(self, call: Call) -> str:
+        """The name of the API whose tool a call uses."""
+        return str(TOOLS[call.tool].api.NAME)
+
+    def skill_of(self, call: Call) -> str:
+        """What a call does, whatever the API: its part of the label of its node."""
+        return str(TOOLS[call.tool].skill)
 
     @cached_property
     def calls(self) -> tuple[Call, ...]:

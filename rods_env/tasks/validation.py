@@ -27,9 +27,13 @@ def validate(task: Task, pool: Collection[Task] = ()) -> list[str]:
     """Every rule that a task breaks, as sentences; an empty list for a valid task.
 
     Args:
-        task: the task.
+        task: the task; one of BFCL's is checked by rules of its own (docs/bfcl-findings.md).
         pool: other tasks, none of which it may equal.
     """
+    if task.ENVIRONMENT != Task.ENVIRONMENT:
+        from rods_env.bfcl.findings import broken_rules  # other rules, and only with the package bfcl-eval
+
+        return broken_rules(task)
     broken = list(_structure(task))
     if broken:
         return broken
