@@ -1,0 +1,373 @@
+"""New names for the entities of a BFCL task, drawn together so that they fit each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import date, timedelta
+from typing import Any, NamedTuple
+
+from rods_env.apis.draw import Draw
+from rods_env.apis.lexicon import lexicon
+from rods_env.bfcl.entities import MONTHS, Contents, Entity
+from rods_env.bfcl.replacing import Replacement, stands_in
+from rods_env.bfcl.sentences import sentences_like
+from rods_env.bfcl.tables import companies, flies, miles, places
+from rods_env.bfcl.vocabulary import CODENAMES, FOLDERS, MEN, PHRASES, STREETS, WOMEN
+from rods_env.errors import SynthesisError
+
+TANK = 50.0  # gallons that the tank of the simulated car holds
+_SPREAD = (0.5, 1.6)  # by which share of itself a number may become smaller or larger
+_TRIES = 60  # at places or numbers that fit each other
+
+
+class Names(NamedTuple):
+    """What an attempt calls everything.
+
+    Attributes:
+        words: old to new, for gold arguments and for texts of the configuration.
+        folders: the same for the folders, which only messages, paths and keys mean.
+        said: the same for what only messages say: numbers and thresholds.
+        amounts: old to new numbers of gold arguments.
+        codes: old to new whole numbers that are ids.
+        fuel: the fuel level in gallons, old and new; None if it stays.
+        kinds: the kinds of the entities, one for each.
+    """
+
+    words: dict[str, str]
+    folders: dict[str, str]
+    said: dict[str, str]
+    amounts: dict[float, float]
+    codes: dict[int, int]
+    fuel: tuple[float, float] | None
+    kinds: tuple[str, ...]
+
+
+def draw_names(entities: Sequence[Entity], contents: Contents, draw: Draw, *, plain: bool) -> Names:
+    """New names for all entities.
+
+    Args:
+        plain: whether all files get the same code name in front, which keeps their order; otherwise each its own.
+
+    Raises:
+        SynthesisError: `names`: nothing fits.
+    """
+    words: dict[str, str] = {}
+    folders: dict[str, str] = {}
+    said: dict[str, str] = {}
+    of: dict[str, list[Entity]] = {}
+    for entity in entities:
+        of.setdefault(entity.kind, []).append(entity)
+    words |= _sentences(of.get("sentence", ()), draw)
+    words |= _phrases(of.get("phrase", ()), draw)
+    words |= _people(of.get("person", ()), of.get("surname", ()), of.get("username", ()), contents, draw)
+    words |= _rows([*of.get("tag", ()), *of.get("handle", ())], contents, draw)
+    codes = _codes(of.get("code", ()), draw)
+    words |= codes
+    words |= _places(of.get("place", ()), contents, draw)
+    words |= _tickers(of.get("ticker", ()), contents, draw)
+    words |= _dates(of.get("date", ()), contents, draw)
+    for entity in of.get("address", ()):
+        words[entity.old] = f"{draw.integer(10, 980)} {draw.choice([s for s in STREETS if not entity.old.endswith(s)])}"
+    _files(of.get("file", ()), of.get("folder", ()), contents, draw, plain, words, folders)
+    amounts: dict[float, float] = {}
+    for entity in of.get("amount", ()):
+        new = _amount(float(entity.about), contents, draw, {*amounts, *amounts.values()})
+        amounts[float(entity.about)] = new
+        said |= {spelling: _written(new, spelling) for spelling in entity.spellings}
+    for entity in of.get("threshold", ()):
+        said |= _threshold(entity, contents, draw)
+    fuel = next((_fuel(float(entity.about), draw) for entity in of.get("fuel", ())), None)
+    numbers = {int(old): int(new) for old, new in codes.items() if old.isdigit() and new.isdigit() and old[0] != "0"}
+    return Names(words, folders, said, amounts, numbers, fuel, tuple(entity.kind for entity in entities))
+
+
+# ------------------------------------------------------------------ texts
+
+
+def _sentences(entities: Iterable[Entity], draw: Draw) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for entity in entities:
+        free = [new for new in sentences_like(*entity.about, entity.old) if new not in found.values()]
+        if free:
+            new = draw.choice(free)
+            found[entity.old] = new
+            if len(entity.spellings) > 1:  # without the point or mark at its end
+                found[entity.spellings[1]] = new.rstrip(".!")
+    return found
+
+
+def _phrases(entities: Iterable[Entity], draw: Draw) -> dict[str, str]:
+    return {e.old: draw.choice([phrase for phrase in PHRASES[e.about] if phrase != e.old]) for e in entities}
+
+
+def _rows(entities: Iterable[Entity], contents: Contents, draw: Draw) -> dict[str, str]:
+    """Tags and handles: others of their row, which the task does not have."""
+    found: dict[str, str] = {}
+    for entity in entities:
+        taken = {new.lstrip("#@") for new in found.values()}
+        free = [word for word in entity.about if word not in taken and not stands_in(word, contents.text)]
+        if free:
+            new, sign = draw.choice(free), entity.old[0]
+            found |= {spelling: sign + new if spelling[0] == sign else new for spelling in entity.spellings}
+    return found
+
+
+# ------------------------------------------------------------------ people and codes
+
+
+def _people(
+    firsts: Iterable[Entity], lasts: Iterable[Entity], users: Iterable[Entity], contents: Contents, draw: Draw
+) -> dict[str, str]:
+    everything = "\n".join((contents.text, *contents.strings, *contents.keys))
+    found: dict[str, str] = {}
+    for entity in firsts:
+        pool = WOMEN if entity.old.capitalize() in WOMEN else MEN
+        taken = {new.lower() for new in found.values()}
+        free = [name for name in pool if name.lower() not in taken and not stands_in(name, everything)]
+        new = draw.choice(free)
+        found[entity.old] = new if entity.old[0].isupper() else new.lower()
+        for account in entity.spellings[1:]:
+            found[account] = new.lower() + account[len(entity.old) :]
+    free_lasts = [last for last in lexicon().last_names if last.isalpha() and not stands_in(last, everything)]
+    for entity in lasts:
+        new = draw.choice(free_lasts)
+        found[entity.old] = new if entity.old[0].isupper() else new.lower()
+    for entity in users:
+        old = entity.old
+        first = next((e for e in firsts if e.old.lower()[0] == old[0]), None)
+        last = next((e for e in lasts if old == old[0] + e.old.lower()), None)
+        if first and last:  # mthompson is Michael Thompson
+            found[old] = found[first.old][0].lower() + found[last.old].lower()
+        else:
+            found[old] = draw.choice("abcdefghjklmnprstw") + draw.choice(free_lasts).lower()
+    return found
+
+
+def _codes(entities: Iterable[Entity], draw: Draw) -> dict[str, str]:
+    """Codes of the same shape with other digits; what ends like a code ends so again."""
+    found: dict[str, str] = {}
+    for entity in entities:
+        new = entity.old
+        while new == entity.old or new in found.values():
+            new = _other_digits(entity.old, draw)
+        found[entity.old] = new
+        for other in entity.spellings[1:]:
+            found.setdefault(other, _other_digits(other[:-4], draw) + new[-4:])
+    return found
+
+
+def _other_digits(code: str, draw: Draw) -> str:
+    signs = []
+    for at, sign in enumerate(code):
+        first = at == 0 or not code[at - 1].isdigit()
+        signs.append(str(draw.integer(1 if first and sign != "0" else 0, 9)) if sign.isdigit() else sign)
+    return "".join(signs)
+
+
+# ------------------------------------------------------------------ files
+
+
+def _files(
+    files: Iterable[Entity], folders: Iterable[Entity], contents: Contents, draw: Draw, plain: bool,
+    words: dict[str, str], found: dict[str, str],
+) -> None:  # fmt: skip
+    """Names of files (into `words`) and folders (into `found`)."""
+    files, folders = list(files), list(folders)
+    own = {*(e.old for e in files), *(e.old for e in folders)}
+    rest = Replacement(dict.fromkeys(own, "")).masked("\n".join((contents.text, *contents.strings)))
+    free = [word for word in CODENAMES if not any(stands_in(word, _split(name)) for name in own) and word not in rest.lower()]
+    free = draw.sample(free, len(free))
+    common = free.pop()
+    families: dict[str, str] = {}  # names that differ by numbers keep their order
+    for entity in files:
+        stem = entity.old.partition(".")[0]
+        family = re.sub(r"\d+", "", entity.old)
+        code = families.setdefault(family, common if plain or not free else free.pop())
+        parts = _split(stem).split()
+        modifier = parts[0] if len(parts) > 1 and parts[0].isalpha() else ""
+        shared = [name for name in own if name != entity.old and stands_in(modifier, _split(name))]
+        if modifier and (modifier in CODENAMES or (not plain and not shared and not stands_in(modifier, rest))):
+            words[entity.old] = _cased(code, entity.old) + entity.old[len(modifier) :]
+        else:
+            words[entity.old] = _prefixed(code, entity.old)
+    for entity in folders:
+        low = entity.old.lower()
+        row = next((row for row in FOLDERS if low in row), None)
+        taken = {*own, *found.values()} | {name.lower() for name in own}
+        unused = [word for word in row or () if word != low and word not in taken and not stands_in(word, rest)]
+        parts = _split(entity.old).split()
+        if unused and not plain:
+            new = draw.choice(unused)
+            found |= {spelling: _cased(new, spelling) for spelling in entity.spellings}
+        elif len(parts) > 1 and parts[0] in CODENAMES:
+            code = free.pop() if free else common
+            found |= {spelling: _cased(code, spelling) + spelling[len(parts[0]) :] for spelling in entity.spellings}
+        elif re.search(r"[A-Z_0-9]", entity.old) or plain or draw.chance(0.5):
+            found |= {spelling: _prefixed(common, spelling) for spelling in entity.spellings}
+
+
+def _split(name: str) -> str:
+    """The words of a name, in small letters: "final report" of `FinalReport` and of `final_report.txt`."""
+    return re.sub(r"[_.\-]+|(?<=[a-z])(?=[A-Z0-9])|(?<=[0-9])(?=[A-Za-z])", " ", name).lower()
+
+
+def _prefixed(code: str, name: str) -> str:
+    """A code name in front, in the style of the name: `harbor_report.txt`, `HarborReport.txt`, `HarborDocuments`."""
+    if "_" not in name and name[0].isupper():
+        return code.capitalize() + name
+    if "-" in name and "_" not in name:
+        return f"{code}-{name}"
+    return f"{_cased(code, name)}_{name}"
+
+
+def _cased(word: str, like: str) -> str:
+    return word.capitalize() if like[0].isupper() else word
+
+
+# ------------------------------------------------------------------ places and companies
+
+
+def _places(entities: Iterable[Entity], contents: Contents, draw: Draw) -> dict[str, str]:
+    """Other cities such that the same pairs of them have flights, and the same pairs known distances."""
+    entities = list(entities)
+    if not entities:
+        return {}
+    calls = contents.task.calls
+    routes = {(c.arguments["travel_from"], c.arguments["travel_to"]) for c in calls if "travel_from" in c.arguments}
+    roads = {(c.arguments["cityA"], c.arguments["cityB"]) for c in calls if "cityA" in c.arguments}
+    codes = {code for route in routes for code in route}
+    zips = {number for road in roads for number in road} | ({""} if "get_zipcode_based_on_city" not in contents.tools else set())
+    old = [entity.about for entity in entities]
+    asks_zip = "get_zipcode_based_on_city" in contents.tools or any(place.zip and place.zip in zips for place in old)
+    free = [p for p in places() if not any(stands_in(word, contents.text) for word in (p.city, p.code) if p not in old)]
+    if asks_zip:
+        free = [place for place in free if place.zip]
+    for _ in range(_TRIES):
+        new = draw.sample(free, len(old)) if len(free) >= len(old) else []
+        if not new or any(a == b for a, b in zip(old, new, strict=True)):
+            continue
+        code = {a.code: b.code for a, b in zip(old, new, strict=True)}
+        number = {a.zip: b.zip for a, b in zip(old, new, strict=True)}
+        if all(flies(a, b) == flies(code.get(a, a), code.get(b, b)) for a, b in routes) and all(
+            (miles(a, b) is None) == (miles(number.get(a, a), number.get(b, b)) is None) for a, b in roads
+        ):
+            break
+    else:
+        return {}
+    del codes
+    found: dict[str, str] = {}
+    for a, b in zip(old, new, strict=True):
+        found |= {a.city: b.city} | dict.fromkeys(a.also, b.city)
+        if a.code != "Unknown":
+            found[a.code] = b.code
+        if a.zip and b.zip:
+            found[a.zip] = b.zip
+    return found
+
+
+def _tickers(entities: Iterable[Entity], contents: Contents, draw: Draw) -> dict[str, str]:
+    """Companies change places with others, in all that the configuration says of them."""
+    found: dict[str, str] = {}
+    known = companies()
+    for entity in entities:
+        if entity.old in found:
+            continue
+        fixed, listed = entity.about
+        named = len(entity.spellings) > 1 and contents.says(entity.spellings[1])
+        free = [symbol for symbol in listed if symbol != entity.old and symbol not in fixed and symbol not in found]
+        free = [s for s in free if not contents.says(s) and (s in known or not named)]
+        free = [s for s in free if s not in known or not stands_in(known[s].split()[0], contents.text)]
+        if not free:
+            continue
+        new = draw.choice(free)
+        found |= {entity.old: new, new: entity.old}
+        if entity.old in known and new in known:
+            found |= {known[entity.old]: known[new], known[new]: known[entity.old]}
+    return found
+
+
+# ------------------------------------------------------------------ dates and numbers
+
+
+def _dates(entities: Iterable[Entity], contents: Contents, draw: Draw) -> dict[str, str]:
+    """Other days of the same year that cost the same: flights cost twice as much if the sum of the digits is even.
+
+    Where a message speaks of a day of the week, it stays this day.
+    """
+    found: dict[str, str] = {}
+    weekday = re.search(r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b|weekend", contents.text) is not None
+    for entity in entities:
+        year, month, day = entity.about
+        try:
+            old = date(year, month, day)
+        except ValueError:
+            continue
+        for _ in range(_TRIES):
+            new = date(year, 1, 1) + timedelta(days=draw.index(364))
+            same = _digits(new) % 2 == _digits(old) % 2 and (new.weekday() == old.weekday() or not weekday)
+            if same and new.month != old.month and new.isoformat() not in found.values():
+                found[entity.old] = new.isoformat()
+                found |= {said: _said_date(said, new) for said in entity.spellings[1:]}
+                break
+    return found
+
+
+def _digits(day: date) -> int:
+    return sum(int(c) for c in day.isoformat() if c.isdigit())
+
+
+def _said_date(said: str, new: date) -> str:
+    """A date in the words of another: "October 12th 2026" → "March 3rd 2026"."""
+    name = MONTHS[new.month - 1]
+
+    def day(found: re.Match[str]) -> str:
+        ending = "th" if 11 <= new.day <= 13 else {1: "st", 2: "nd", 3: "rd"}.get(new.day % 10, "th")
+        return f"{new.day}{ending if found[1] else ''}"
+
+    said = re.sub(r"\b\d{1,2}(st|nd|rd|th)?\b", day, said, count=1)
+    return re.sub(r"[A-Z][a-z]+", lambda m: name if len(m[0]) > 4 or m[0] == "May" else name[:3], said, count=1)
+
+
+def _amount(old: float, contents: Contents, draw: Draw, taken: set[float]) -> float:
+    """A number of about the same size, as round as the old one, that no message has."""
+    low, high = _SPREAD
+    text = str(old).removesuffix(".0")
+    decimals = len(text.partition(".")[2])
+    if decimals:
+        step = 10.0**-decimals
+    else:
+        step = 10.0 ** (len(text) - len(text.rstrip("0")))
+        if step >= old / 4:
+            step /= 10 if old >= 100 else 2
+        step = max(step, 5.0 if old % 5 == 0 and old < 100 else 1.0)
+    said = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", contents.text) if number.strip(",")}
+    for _ in range(_TRIES):
+        new = round(draw.integer(max(1, round(old * low / step)), round(old * high / step)) * step, decimals)
+        if new != old and new not in taken and new not in said:
+            return new
+    raise SynthesisError(f"no other number for {text}.", reason="names")
+
+
+def _written(new: float, like: str) -> str:
+    """A number written as another is: "20,000", "30.0"."""
+    decimals = len(like.partition(".")[2])
+    return f"{new:,.{decimals}f}" if "," in like else f"{new:.{decimals}f}" if decimals or new == int(new) else str(new)
+
+
+def _threshold(entity: Entity, contents: Contents, draw: Draw) -> dict[str, str]:
+    """Another pressure that the same tires are below of."""
+    car = contents.config.get("VehicleControlAPI", {})
+    old = float(entity.spellings[0])
+    tires = [value for name, value in car.items() if name.endswith("TirePressure") and isinstance(value, int | float)]
+    fits = [n for n in range(26, 46) if n != old and all((t < n) == (t < old) and t != n for t in tires)]
+    if not fits or not tires:
+        return {}
+    phrase: Any = entity.about
+    return {phrase: phrase.replace(entity.spellings[0], _written(draw.choice(fits), entity.spellings[0]))}
+
+
+def _fuel(old: float, draw: Draw) -> tuple[float, float] | None:
+    steps = [n / 2 if old % 1 else float(n) for n in range(5, 96 if old % 1 else 48)]
+    fits = [n for n in steps if n != old and old * 0.4 <= n <= max(old * 1.6, old + 4) and n < TANK]
+    return (old, draw.choice(fits)) if fits and old < TANK else None

@@ -1,0 +1,85 @@
+"""Exchanging many words at once: in texts, and in nested data with its keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_WORD = r"(?<![A-Za-z0-9_])(?<![A-Za-z0-9][.])"
+_END = r"(?![A-Za-z0-9_])(?!\.[A-Za-z0-9])"
+# "an 'archive' folder", "a NVDA order": the article goes with the word behind it.
+_ARTICLE = re.compile(r"\b([Aa])(n?)(\s+['\"‘“`]?)$")
+_SPELLED = re.compile(r"[AEFHILMNORSX][A-Z]{0,3}\b(?![a-z])")  # capitals that are read letter by letter: an MSFT order
+_SILENT = ("hour", "honest", "honour", "honor", "heir")
+_CONSONANT = ("uni", "use", "usa", "eu", "one", "once", "ura", "uti")
+
+
+class Replacement:
+    """A mapping from old to new words that is applied in one pass, so that two words may change places.
+
+    A word is replaced only where no letter, digit or `_` stands beside it, and neither a dot with one behind it:
+    `report.txt` stands in "see report.txt." and in "docs/report.txt", not in "my_report.txt". Of words that begin at the
+    same place the longest is taken. An article in front of a replaced word is made to fit.
+
+    Args:
+        words: old to new. A word that stands for itself is kept, with all that stands within.
+    """
+
+    def __init__(self, words: Mapping[str, str]) -> None:
+        self.words = {old: new for old, new in words.items() if old}
+        ordered = sorted(self.words, key=lambda word: (-len(word), word))
+        self._pattern = re.compile("|".join(_bounded(word) for word in ordered)) if ordered else None
+
+    def __call__(self, text: str) -> str:
+        """The text with all words exchanged."""
+        return self._apply(text, self.words.__getitem__, articles=True)
+
+    def masked(self, text: str) -> str:
+        """The text with a blank sign in the place of every word that would be exchanged."""
+        return self._apply(text, lambda _: "\0", articles=False)
+
+    def data(self, value: Any) -> Any:
+        """Nested data with the words exchanged in all texts and all keys; a number stays what it is."""
+        if isinstance(value, str):
+            return self(value)
+        if isinstance(value, Mapping):
+            return {self(key) if isinstance(key, str) else key: self.data(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self.data(inner) for inner in value]
+        return value
+
+    def _apply(self, text: str, new: Callable[[str], str], articles: bool) -> str:
+        if self._pattern is None:
+            return text
+        parts: list[str] = []
+        at = 0
+        for found in self._pattern.finditer(text):
+            before, word = text[at : found.start()], new(found[0])
+            if articles and word != found[0]:
+                before = _ARTICLE.sub(lambda m, w=word: f"{m[1]}{'n' if _vowel(w) else ''}{m[3]}", before)  # type: ignore[misc]
+            parts += (before, word)
+            at = found.end()
+        return "".join([*parts, text[at:]])
+
+
+def _bounded(word: str) -> str:
+    begin = _WORD if word[0].isalnum() or word[0] == "_" else ""
+    end = _END if word[-1].isalnum() or word[-1] == "_" else ""
+    if word.replace(",", "").replace(".", "").isdigit():
+        begin, end = r"(?<![\w])(?<!\d[.,])", r"(?!\w)(?![.,]\d)"
+    return begin + re.escape(word) + end
+
+
+def _vowel(word: str) -> bool:
+    """Whether an article before the word is "an"."""
+    word = word.lstrip("#@$'\"")
+    if _SPELLED.match(word):
+        return True
+    low = word.lower()
+    return low.startswith(_SILENT) or (low[:1] in tuple("aeiou8") and not low.startswith(_CONSONANT))
+
+
+def stands_in(word: str, text: str) -> bool:
+    """Whether a word stands in a text, in any case, with no letter or digit beside it."""
+    return re.search(rf"(?<![a-z0-9]){re.escape(word.lower())}(?![a-z0-9])", text.lower()) is not None
