@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from rods_env.bfcl.execution import executed
 from rods_env.bfcl.replacing import Replacement, stands_in
 from rods_env.bfcl.sentences import sentences_like
 from rods_env.bfcl.tables import Place, companies, places
@@ -23,13 +24,13 @@ _CODES = (
     "passport_number", "ticket_id", "username", "user_id", "receiver_id", "card_verification_number",
 )  # fmt: skip
 # Numbers that a person chooses freely.
-_AMOUNTS = (
+AMOUNTS = (
     "amount", "price", "value", "fuelAmount", "liter", "gallon", "budget_limit", "insurance_cost", "numbers",
 )  # fmt: skip
 _STRUCTURE = {"root", "type", "content", "contents", "file", "directory", "id", "error", "user", "status", "."}
 # Words by which a company or a place is meant without its name: it then stays.
 _HINTS = ("gpu", "gpus", "iphone", "electric vehicle", "search engine", "alphabet", "meta", "chip", "chips")
-_SCENERY = ("coast", "bay", "beach", "desert", "golden gate")
+_SCENERY = ("coast", "bay", "beach", "desert", "golden gate", "europe", "european", "asia", "asian")
 _HOLIDAYS = ("christmas", "new year", "halloween", "thanksgiving", "easter", "birthday", "anniversary")
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -65,7 +66,8 @@ class Contents:
         text: all messages, one below the other.
         arguments: (tool, parameter, value) of all gold calls, lists taken apart, but for empty and boolean values.
         names: the names of all files and folders of the configuration, folders first.
-        keys, strings: all keys and all texts of the configuration.
+        keys, strings, integers: all keys, texts and whole numbers of the configuration.
+        tools, steps: the names of the gold calls, and these executed.
     """
 
     def __init__(self, task: BfclTask) -> None:
@@ -85,6 +87,7 @@ class Contents:
         self.integers: set[int] = set()
         self._walk(self.config)
         self.tools = {call.tool for call in task.calls}
+        self.steps = executed(task)
 
     def _walk(self, value: Any) -> None:
         if isinstance(value, str):
@@ -173,7 +176,10 @@ def _tree(folders: dict[str, Any]) -> tuple[list[str], list[str]]:
 
 def _sentences(contents: Contents) -> Iterator[Entity]:
     row = {phrase: at for at, phrases in enumerate(PHRASES) for phrase in phrases}
-    for tool, name, value in contents.said_arguments:
+    said = contents.said_arguments
+    for tool, name, value in said:
+        if any(other != value and other in value and sentences_like(*use, other) for *use, other in said):
+            continue  # a post whose end is the comment on it: the end is exchanged in both
         if sentences_like(tool, name, value) and not _names_something(value):
             bare = value.rstrip(".!")
             yield Entity("sentence", value, (value, bare) if bare != value else (value,), (tool, name))
@@ -207,7 +213,8 @@ def _social(contents: Contents) -> Iterator[Entity]:
 
 def _people(contents: Contents) -> Iterator[Entity]:
     names: dict[str, None] = {}
-    texts = contents.keys + contents.strings + [v for _, _, v in contents.arguments if isinstance(v, str)]
+    texts = contents.keys + contents.strings
+    texts += [v for tool, _, v in contents.arguments if isinstance(v, str) and tool != "get_user_id"]
     for text in texts:
         words = text.lstrip("@").split()
         if len(words) <= 2 and words and words[0].capitalize() in (*WOMEN, *MEN):
@@ -236,8 +243,11 @@ def _codes(contents: Contents) -> Iterator[Entity]:
         if parameter not in _CODES or digits < 2 or (isinstance(value, int) and digits < 3):
             continue
         known = contents.configured(text) or (isinstance(value, int) and value in contents.integers)
-        user = parameter in ("user_id", "receiver_id")
-        if not (known or (contents.says(text) and not user)):
+        if parameter in ("user_id", "receiver_id"):
+            known = text in contents.config.get("MessageAPI", {}).get("user_map", {}).values()
+            if not known:
+                continue  # of the users that the simulator has by itself
+        if not contents.says(text) and (not known or any(text in step.text for step in contents.steps)):
             continue  # a result gave it
         spellings = [text]
         tail = re.search(r"\d{4,}$", text)
@@ -321,16 +331,19 @@ def _tickers(contents: Contents) -> Iterator[Entity]:
     used = dict.fromkeys(v for _, name, v in contents.arguments if name in ("symbol", "stock") and isinstance(v, str))
     for symbol in used:
         name = companies().get(symbol)
-        if symbol not in fixed and symbol in bot.stocks:
+        if symbol not in fixed and (symbol in bot.stocks or symbol in bot.watch_list):
             yield Entity("ticker", symbol, (symbol, name) if name else (symbol,), (fixed, tuple(bot.stocks)))
 
 
 def _dates(contents: Contents) -> Iterator[Entity]:
     if any(word in contents.text.lower() for word in _HOLIDAYS):
         return
+    written = "\n".join(value for _, _, value in contents.arguments if isinstance(value, str))
     for _, name, value in contents.arguments:
         if name == "travel_date" and re.fullmatch(r"20\d\d-\d\d-\d\d", str(value)):
             year, month, day = (int(part) for part in value.split("-"))
+            if any(read_date(f[0]) == (month, day) and str(year) not in f[0] for f in _DATE.finditer(written)):
+                continue  # a text of the gold calls has another year: it would keep the old day
             said = [found[0] for found in _DATE.finditer(contents.text) if read_date(found[0]) == (month, day)]
             spellings = tuple(dict.fromkeys([value, *said]))
             others = re.search(rf"\b{day}(?:st|nd|rd|th)\b", Replacement(dict.fromkeys(spellings, "")).masked(contents.text))
@@ -347,7 +360,7 @@ def read_date(text: str) -> tuple[int, int] | None:
 
 def _amounts(contents: Contents) -> Iterator[Entity]:
     for _, name, value in contents.arguments:
-        if name in _AMOUNTS and isinstance(value, int | float) and value >= 10:
+        if name in AMOUNTS and isinstance(value, int | float) and value >= 10:
             spellings = written_amounts(value, contents.text)
             if spellings:
                 yield Entity("amount", _plain(value), (_plain(value), *spellings), value)

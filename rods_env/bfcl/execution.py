@@ -109,34 +109,44 @@ def same_structure(parent: BfclTask, variant: BfclTask) -> bool:
         [call.tool for call in turn.calls] for turn in variant.turns
     ]:
         return False
-    return _places(parent) == _places(variant)
+    mine, theirs = _places(parent), _places(variant)
+    return len(mine) == len(theirs) and all(a.calls == b.calls and (a.chance or b.chance or a == b)
+                                            for a, b in zip(mine, theirs, strict=True))  # fmt: skip
 
 
-def _places(task: BfclTask) -> list[Any]:
-    kept: list[Any] | None = task.__dict__.get("_argument_places")
+class _Place(NamedTuple):
+    """Where the value of an argument stands: in which messages, in which earlier results."""
+
+    calls: Any  # the call, whether it fails and changes something, and the path of the argument
+    messages: tuple[int, ...] = ()
+    results: tuple[int, ...] = ()
+    chance: bool = False  # a small number or the new state of a ticket, which stand anywhere
+
+
+def _places(task: BfclTask) -> list[_Place]:
+    kept: list[_Place] | None = task.__dict__.get("_argument_places")
     if kept is None:
         kept = task.__dict__["_argument_places"] = list(_found_places(task))
     return kept
 
 
-def _found_places(task: BfclTask) -> Iterator[Any]:
+def _found_places(task: BfclTask) -> Iterator[_Place]:
     steps = executed(task)
-    results = [step.text.lower() for step in steps]
-    messages = [turn.message.lower().replace(",", "") for turn in task.turns]
+    messages = [re.sub(r"(?<=\d),(?=\d)", "", turn.message) for turn in task.turns]
     for index, step in enumerate(steps):
-        yield step.call.tool, step.failed, step.changed
+        yield _Place((step.call.tool, step.failed, step.changed))
         turn = task.turn_of_call[index]
         for path, value in leaves(step.call.arguments):
             if isinstance(value, bool) or value is None or value == "":
                 continue
-            if isinstance(value, int | float) and abs(value) <= _SMALL:
-                continue
-            word = str(value).removesuffix(".0").lower()
-            pattern = re.compile(rf"(?<![a-z0-9]){re.escape(word)}(?:\.0+)?(?![a-z0-9])")
-            spoken = word.replace(",", "")
-            said = re.compile(rf"(?<![a-z0-9]){re.escape(spoken)}(?:\.?0+)?(?![a-z0-9])") if spoken != word else pattern
-            yield (
+            number = isinstance(value, int | float)
+            word = str(value).removesuffix(".0") if number else value
+            ending = r"(?:\.?0+)?" if number else ""
+            begin = r"(?<!\d\.)" if number else ""
+            pattern = re.compile(rf"{begin}(?<![A-Za-z0-9]){re.escape(word)}{ending}(?![A-Za-z0-9])")
+            yield _Place(
                 path,
-                [n for n, message in enumerate(messages[: turn + 1]) if said.search(message)],
-                [n for n, result in enumerate(results[:index]) if pattern.search(result)],
+                tuple([n for n, message in enumerate(messages[: turn + 1]) if word in message and pattern.search(message)]),
+                tuple([n for n, e in enumerate(steps[:index]) if word in e.text and pattern.search(e.text)]),
+                path[0] == "updates" or (number and abs(value) <= _SMALL),
             )

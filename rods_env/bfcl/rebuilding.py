@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from rods_env.bfcl.entities import PATHS, Contents, written_amounts
+from rods_env.bfcl.entities import AMOUNTS, PATHS, Contents, written_amounts
 from rods_env.bfcl.execution import Step, at, execute, executed, leaves
 from rods_env.bfcl.renaming import TANK, Names
 from rods_env.bfcl.replacing import Replacement
@@ -16,12 +15,13 @@ from rods_env.bfcl.tasks import BfclTask
 from rods_env.errors import SynthesisError
 
 _SMALL = 10  # numbers up to here are counted, not computed
+_FIXED = ("list_all_airports", "find_nearest_tire_shop")  # what these return is the same in every world
 _CLOSE = 1e-6
 _DOUBLED = re.compile(r"\b(?:doubl\w*|twice)\b", re.I)
-# A number that a person means as an amount: "$2,000", "1200 dollars", "40 psi".
-_MEASURED = re.compile(
-    r"\$ ?(\d[\d,]*(?:\.\d+)?)|\b(\d[\d,]*(?:\.\d+)?) ?(?:dollars|USD|RMB|gallons?|liters?|miles|km|psi)\b", re.I
-)
+# A price or a limit that a person says, "$2,000" or "1200 dollars", and what it may be a limit of.
+_MEASURED = re.compile(r"\$ ?(\d[\d,]*(?:\.\d+)?)|\b(\d[\d,]*(?:\.\d+)?) ?(?:dollars|USD)\b", re.I)
+_PRICED = ("get_flight_cost", "book_flight", "get_stock_info", "place_order", "purchase_insurance", "retrieve_invoice")
+_PRESSURE = re.compile(r"(?i)\b\d+(?:\.\d+)? ?psi\b|pressure below \d+")
 
 
 class Rebuilding:
@@ -39,6 +39,7 @@ class Rebuilding:
         self._texts = Replacement(names.words)
         self._spoken = Replacement(names.words | names.said)
         message = Replacement(names.words | names.folders | names.said)
+        self._old_messages = [turn.message for turn in task.turns]
         self.messages = [message(turn.message) for turn in task.turns]
         self.config = self._config(task.world.config)  # type: ignore[attr-defined]  # a BfclWorld
         if names.fuel:
@@ -64,26 +65,31 @@ class Rebuilding:
                 has a number that a result no longer has, or the order of a said number and a computed one is another.
         """
         strict = numbers_are_computed(self.task)
-        changed: list[tuple[Any, Any]] = []
+        changed: list[tuple[str, Any, Any]] = []
         for old, new in zip(executed(self.task), steps, strict=True):
             if (old.failed, old.changed) != (new.failed, new.changed):
                 raise SynthesisError(f"{old.call.tool} fails or changes something else.", reason="result")
-            if not self._same(old.value, new.value, changed) or (strict and changed):
+            fixed = old.call.tool in _FIXED and old.text == new.text
+            numbers: list[tuple[Any, Any]] = []
+            if not (fixed or self._same(old.value, new.value, numbers)) or (strict and numbers):
                 raise SynthesisError(f"{old.call.tool} returns something else.", reason="result")
+            changed += [(old.call.tool, *pair) for pair in numbers]
         self._check_said(changed, steps)
 
     # ------------------------------------------------------------------ making
 
-    def _config(self, value: Any) -> Any:
+    def _config(self, value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
-            return {self._all(key): self._config(inner) for key, inner in value.items()}
+            return {self._all(key): self._config(inner, key) for key, inner in value.items()}
         if isinstance(value, list):
             return [self._config(inner) for inner in value]
         if isinstance(value, str):
             return self._texts(value)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return self.names.codes.get(value, value)
-        return copy.copy(value)
+        if isinstance(value, bool) or value is None:
+            return value
+        if key in AMOUNTS and value in self.names.amounts:  # a budget that is set again to what it was
+            return _like(value, self.names.amounts[value])
+        return self.names.codes.get(value, value)
 
     def _arguments(self, index: int, steps: Sequence[Step]) -> dict[str, Any]:
         call = self.task.calls[index]
@@ -144,18 +150,19 @@ class Rebuilding:
             return True
         return False
 
-    def _check_said(self, changed: Sequence[tuple[Any, Any]], steps: Sequence[Step]) -> None:
-        text = "\n".join(self.messages)
+    def _check_said(self, changed: Sequence[tuple[str, Any, Any]], steps: Sequence[Step]) -> None:
+        kept, text = (_PRESSURE.sub("", "\n".join(said)) for said in (self._old_messages, self.messages))
         given = [value for step in steps for _, value in leaves(step.call.arguments) if isinstance(value, str)]
         pairs = list(self._measured())
-        for old, new in changed:
+        for tool, old, new in changed:
             if isinstance(old, str):
                 if len(old) > 2 and any(old in value for value in given):
                     raise SynthesisError(f"an argument still has {old!r}.", reason="said")
                 continue
-            if abs(old) > _SMALL and (written_amounts(old, text) or any(written_amounts(old, v) for v in given)):
+            still = written_amounts(old, text) and written_amounts(old, kept)
+            if abs(old) > _SMALL and (still or any(written_amounts(old, v) for v in given)):
                 raise SynthesisError(f"a message still has {old}.", reason="said")
-            if any(_order(before, old) != _order(after, new) for before, after in pairs):
+            if tool in _PRICED and any(_order(before, old) != _order(after, new) for before, after in pairs):
                 raise SynthesisError(f"{old} and {new} stand otherwise to what a message says.", reason="said")
 
     def _measured(self) -> Iterator[tuple[float, float]]:

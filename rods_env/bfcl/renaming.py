@@ -17,7 +17,9 @@ from rods_env.bfcl.vocabulary import CODENAMES, FOLDERS, MEN, PHRASES, STREETS, 
 from rods_env.errors import SynthesisError
 
 TANK = 50.0  # gallons that the tank of the simulated car holds
-_SPREAD = (0.5, 1.6)  # by which share of itself a number may become smaller or larger
+TIRE_SHOP = "456 Oakwood Avenue, Rivermist, 83214"  # the simulator knows one
+_SPREAD = (0.4, 1.5)  # by which share of itself a number may become smaller or larger
+_PREFIXED = 0.3  # how often a folder gets a code name in front although another word could stand for it
 _TRIES = 60  # at places or numbers that fit each other
 
 
@@ -65,6 +67,8 @@ def draw_names(entities: Sequence[Entity], contents: Contents, draw: Draw, *, pl
     codes = _codes(of.get("code", ()), draw)
     words |= codes
     words |= _places(of.get("place", ()), contents, draw)
+    if "find_nearest_tire_shop" in contents.tools:
+        words |= dict.fromkeys([TIRE_SHOP], TIRE_SHOP)
     words |= _tickers(of.get("ticker", ()), contents, draw)
     words |= _dates(of.get("date", ()), contents, draw)
     for entity in of.get("address", ()):
@@ -197,13 +201,13 @@ def _files(
         taken = {*own, *found.values()} | {name.lower() for name in own}
         unused = [word for word in row or () if word != low and word not in taken and not stands_in(word, rest)]
         parts = _split(entity.old).split()
-        if unused and not plain:
+        if unused and not draw.chance(_PREFIXED):
             new = draw.choice(unused)
             found |= {spelling: _cased(new, spelling) for spelling in entity.spellings}
         elif len(parts) > 1 and parts[0] in CODENAMES:
             code = free.pop() if free else common
             found |= {spelling: _cased(code, spelling) + spelling[len(parts[0]) :] for spelling in entity.spellings}
-        elif re.search(r"[A-Z_0-9]", entity.old) or plain or draw.chance(0.5):
+        else:
             found |= {spelling: _prefixed(common, spelling) for spelling in entity.spellings}
 
 
@@ -236,7 +240,6 @@ def _places(entities: Iterable[Entity], contents: Contents, draw: Draw) -> dict[
     calls = contents.task.calls
     routes = {(c.arguments["travel_from"], c.arguments["travel_to"]) for c in calls if "travel_from" in c.arguments}
     roads = {(c.arguments["cityA"], c.arguments["cityB"]) for c in calls if "cityA" in c.arguments}
-    codes = {code for route in routes for code in route}
     zips = {number for road in roads for number in road} | ({""} if "get_zipcode_based_on_city" not in contents.tools else set())
     old = [entity.about for entity in entities]
     asks_zip = "get_zipcode_based_on_city" in contents.tools or any(place.zip and place.zip in zips for place in old)
@@ -255,7 +258,6 @@ def _places(entities: Iterable[Entity], contents: Contents, draw: Draw) -> dict[
             break
     else:
         return {}
-    del codes
     found: dict[str, str] = {}
     for a, b in zip(old, new, strict=True):
         found |= {a.city: b.city} | dict.fromkeys(a.also, b.city)
@@ -326,7 +328,7 @@ def _said_date(said: str, new: date) -> str:
         return f"{new.day}{ending if found[1] else ''}"
 
     said = re.sub(r"\b\d{1,2}(st|nd|rd|th)?\b", day, said, count=1)
-    return re.sub(r"[A-Z][a-z]+", lambda m: name if len(m[0]) > 4 or m[0] == "May" else name[:3], said, count=1)
+    return re.sub(r"[A-Z][a-z]+", lambda m: name if m[0] in MONTHS else name[:3], said, count=1)
 
 
 def _amount(old: float, contents: Contents, draw: Draw, taken: set[float]) -> float:

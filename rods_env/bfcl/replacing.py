@@ -58,9 +58,19 @@ class Replacement:
             before, word = text[at : found.start()], new(found[0])
             if articles and word != found[0]:
                 before = _ARTICLE.sub(lambda m, w=word: f"{m[1]}{'n' if _vowel(w) else ''}{m[3]}", before)  # type: ignore[misc]
-            parts += (before, word)
             at = found.end()
+            if articles:  # "Quasar Ltd." at the end of a sentence has its dot
+                word, at = _dotted(found[0], word, text, at)
+            parts += (before, word)
         return "".join([*parts, text[at:]])
+
+
+def _dotted(old: str, new: str, text: str, at: int) -> tuple[str, int]:
+    """A new word and where the text goes on behind the old one, if one of the two ends with the dot of a short form."""
+    if new.endswith(".") and not old.endswith(".") and text[at : at + 1] == ".":
+        return new, at + 1
+    ends = old.endswith(".") and not new.endswith((".", "!", "?"))
+    return (new + "." if ends and (at == len(text) or re.match(r"\s+[A-Z]|\n", text[at:])) else new), at
 
 
 def _bounded(word: str) -> str:

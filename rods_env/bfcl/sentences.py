@@ -61,15 +61,15 @@ _MESSAGES: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         "I no longer follow the stocks that keep losing.", "I took the losing stocks off my list.",
         "My list is free of falling stocks now.",
     )),
-    (("plan", "details"), (
-        "All numbers look right to me. Let us go on as planned.", "I went through everything. Please start with the plan.",
-        "The details are fine. You can begin as agreed.", "I have no objections. Carry out the plan as agreed.",
-        "Everything checks out. Let us do what we planned.", "I looked it all over. Go ahead as we agreed.",
-    )),
     (("booking", "problems"), (
         "Here is what went wrong with my flight booking.", "My flight booking caused some trouble.",
         "There were problems with the payment of my flight.", "A summary of the trouble with my flight booking.",
         "What happened when I booked my flight.",
+    )),
+    (("plan", "details"), (
+        "All numbers look right to me. Let us go on as planned.", "I went through everything. Please start with the plan.",
+        "The details are fine. You can begin as agreed.", "I have no objections. Carry out the plan as agreed.",
+        "Everything checks out. Let us do what we planned.", "I looked it all over. Go ahead as we agreed.",
     )),
     (("trip",), (
         "Our trip is booked and paid!", "All is ready for our trip!", "The trip is planned, just pack your bags!",

@@ -20,7 +20,8 @@ _COMPANIES = (
 # Other ways in which people write the cities that the tables name.
 _ALSO = {
     "San Francisco": ("SF",), "New York": ("New York City", "NYC", "John F. Kennedy"),
-    "Los Angeles": ("Los Angeles Internationa",),
+    "Los Angeles": ("Los Angeles Internationa",), "London": ("London Heathrow", "Heathrow"),
+    "Paris": ("Paris Charles de Gaulle", "Charles de Gaulle"),
 }  # fmt: skip
 _NO_ZIP = "00000"
 

@@ -22,8 +22,9 @@ from rods_env.errors import RodsError, SynthesisError
 from rods_env.tasks.task import Task, Turn, fingerprint
 
 _ATTEMPTS = 40  # attempts at one variant before it is given up
-_FREE = 0.6  # in which share of attempts each file gets a code name of its own
-_SKIPPED = 0.25  # the share of entities that an attempt leaves as they are, after the first half of the attempts
+_FREE = 0.75  # in which share of attempts each file gets a code name of its own
+_SKIPPED = 0.35  # the share of entities that an attempt leaves as they are after some that took all of them
+_WHOLE = 8  # attempts that take all entities
 _REMEMBERED = 1024  # tasks whose entities are remembered
 
 
@@ -139,7 +140,7 @@ class BfclSynthesizer:
     ) -> BfclTask:
         if not entities:
             raise SynthesisError("the task has nothing that may be exchanged.", reason="nothing")
-        if attempt >= _ATTEMPTS // 2:  # one of them may be the trouble
+        if attempt >= _WHOLE:  # one of them may be the trouble
             entities = [entity for entity in entities if not draw.chance(_SKIPPED)] or entities
         plain = not draw.chance(_FREE)
         names = draw_names(entities, contents, draw, plain=plain)

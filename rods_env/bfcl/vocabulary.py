@@ -72,5 +72,6 @@ PHRASES = (
     ("Anomaly", "Deviation", "Irregularity", "Fluctuation", "Disturbance", "Outlier"),
     ("Progress", "Milestone", "Deadline", "Outlook", "Budget", "Schedule", "Feedback"),
     ("server error", "network error", "database error", "memory error", "login error", "license error"),
-    ("update the system", "update the drivers", "update the server", "update the packages", "update the firmware"),
+    ("update the system", "update the drivers", "update the server", "update the packages", "update the firmware", "update the licenses",
+     "update the database", "update the website", "update the backups", "update the plugins"),
 )  # fmt: skip
