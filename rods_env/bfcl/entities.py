@@ -270,7 +270,9 @@ def _files(contents: Contents) -> Iterator[Entity]:
                     (folders if tool == "mkdir" else files)[part] = None
     for name in files:
         stem = name.partition(".")[0]
-        if any(c.isalpha() for c in stem) and (name in contents.files or contents.says(name)):
+        if stem == name and name.isalpha() and name.islower():  # as good as a word: a file called `notes`
+            folders[name] = None
+        elif any(c.isalpha() for c in stem) and (name in contents.files or contents.says(name)):
             yield Entity("file", name, (name,))
     for name in folders:
         spellings = _folder_spellings(name, contents)
@@ -332,7 +334,8 @@ def _tickers(contents: Contents) -> Iterator[Entity]:
     for symbol in used:
         name = companies().get(symbol)
         if symbol not in fixed and (symbol in bot.stocks or symbol in bot.watch_list):
-            yield Entity("ticker", symbol, (symbol, name) if name else (symbol,), (fixed, tuple(bot.stocks)))
+            spellings = (symbol, name, name.rstrip(".")) if name else (symbol,)
+            yield Entity("ticker", symbol, tuple(dict.fromkeys(spellings)), (fixed, tuple(bot.stocks)))
 
 
 def _dates(contents: Contents) -> Iterator[Entity]:

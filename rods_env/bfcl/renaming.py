@@ -276,8 +276,8 @@ def _tickers(entities: Iterable[Entity], contents: Contents, draw: Draw) -> dict
         if entity.old in found:
             continue
         fixed, listed = entity.about
-        named = len(entity.spellings) > 1 and contents.says(entity.spellings[1])
-        free = [symbol for symbol in listed if symbol != entity.old and symbol not in fixed and symbol not in found]
+        named = any(contents.says(spelling) for spelling in entity.spellings[1:])
+        free = [symbol for symbol in dict.fromkeys((*listed, *known)) if symbol != entity.old and symbol not in fixed and symbol not in found]
         free = [s for s in free if not contents.says(s) and (s in known or not named)]
         free = [s for s in free if s not in known or not stands_in(known[s].split()[0], contents.text)]
         if not free:
@@ -285,7 +285,8 @@ def _tickers(entities: Iterable[Entity], contents: Contents, draw: Draw) -> dict
         new = draw.choice(free)
         found |= {entity.old: new, new: entity.old}
         if entity.old in known and new in known:
-            found |= {known[entity.old]: known[new], known[new]: known[entity.old]}
+            for a, b in ((known[entity.old], known[new]), (known[new], known[entity.old])):
+                found |= {a.rstrip("."): b, a: b}
     return found
 
 
@@ -340,9 +341,10 @@ def _amount(old: float, contents: Contents, draw: Draw, taken: set[float]) -> fl
         step = 10.0**-decimals
     else:
         step = 10.0 ** (len(text) - len(text.rstrip("0")))
-        if step >= old / 4:
-            step /= 10 if old >= 100 else 2
-        step = max(step, 5.0 if old % 5 == 0 and old < 100 else 1.0)
+        if old < 100:
+            step = 5.0 if old % 5 == 0 and old > 20 else 1.0
+        elif step >= old / 4:
+            step /= 10
     said = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", contents.text) if number.strip(",")}
     for _ in range(_TRIES):
         new = round(draw.integer(max(1, round(old * low / step)), round(old * high / step)) * step, decimals)

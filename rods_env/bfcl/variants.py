@@ -19,7 +19,7 @@ from rods_env.bfcl.renaming import draw_names
 from rods_env.bfcl.simulators import BfclWorld, initial_world
 from rods_env.bfcl.tasks import BfclTask
 from rods_env.errors import RodsError, SynthesisError
-from rods_env.tasks.task import Task, Turn, fingerprint
+from rods_env.tasks.task import KINDS, Task, Turn, fingerprint
 
 _ATTEMPTS = 40  # attempts at one variant before it is given up
 _FREE = 0.75  # in which share of attempts each file gets a code name of its own
@@ -90,7 +90,10 @@ class BfclSynthesizer:
         )
 
     def variants(self, task: Task, n: int) -> list[BfclTask]:
-        """Up to `n` variants of a task, no two with equal texts; fewer if the task has no more."""
+        """Up to `n` variants of a task, no two with equal texts; fewer if the task has no more.
+
+        No variant has the text of an earlier one of the same kind.
+        """
         found: list[BfclTask] = []
         while len(found) < n:
             try:
@@ -155,7 +158,7 @@ class BfclSynthesizer:
         rebuilding.check(steps)
         if not same_structure(task, variant):
             raise SynthesisError("arguments come from elsewhere than in the task.", reason="structure")
-        text = fingerprint(variant)
+        text = fingerprint(variant) ^ KINDS.index(task.kind)  # BFCL has a text once more in a long context, too
         if text in self._seen:
             raise SynthesisError("a variant with these texts was made before.", reason="duplicate")
         self._seen[text] = None
