@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any, NamedTuple
 
-from rods_env.bfcl.execution import executed
+from rods_env.bfcl.contents import Contents, written_amounts
 from rods_env.bfcl.replacing import Replacement, stands_in
 from rods_env.bfcl.sentences import sentences_like
 from rods_env.bfcl.tables import Place, companies, places
@@ -59,68 +58,11 @@ class Entity(NamedTuple):
     about: Any = None
 
 
-class Contents:
-    """The texts of a task, taken apart once: what entities are looked for in.
-
-    Attributes:
-        text: all messages, one below the other.
-        arguments: (tool, parameter, value) of all gold calls, lists taken apart, but for empty and boolean values.
-        names: the names of all files and folders of the configuration, folders first.
-        keys, strings, integers: all keys, texts and whole numbers of the configuration.
-        tools, steps: the names of the gold calls, and these executed.
-    """
-
-    def __init__(self, task: BfclTask) -> None:
-        self.task = task
-        self.config: dict[str, Any] = task.world.config  # type: ignore[attr-defined]  # a BfclWorld
-        self.text = "\n".join(turn.message for turn in task.turns)
-        self.arguments = [
-            (call.tool, name, value)
-            for call in task.calls
-            for name, given in call.arguments.items()
-            for value in (given if isinstance(given, list) else [given])
-            if not isinstance(value, bool | dict | None) and value != ""
-        ]
-        self.folders, self.files = _tree(self.config.get("GorillaFileSystem", {}).get("root", {}))
-        self.keys: list[str] = []
-        self.strings: list[str] = []
-        self.integers: set[int] = set()
-        self._walk(self.config)
-        self.tools = {call.tool for call in task.calls}
-        self.steps = executed(task)
-
-    def _walk(self, value: Any) -> None:
-        if isinstance(value, str):
-            self.strings.append(value)
-        elif isinstance(value, dict):
-            for key, inner in value.items():
-                self.keys.append(key)
-                self._walk(inner)
-        elif isinstance(value, list):
-            for inner in value:
-                self._walk(inner)
-        elif isinstance(value, int) and not isinstance(value, bool):
-            self.integers.add(value)
-
-    @cached_property
-    def said_arguments(self) -> list[tuple[str, str, str]]:
-        """The texts among the arguments that a message holds as they are."""
-        return [(tool, name, v) for tool, name, v in self.arguments if isinstance(v, str) and self.says(v)]
-
-    def says(self, word: str) -> bool:
-        """Whether a message has this word, written so."""
-        return "\0" in Replacement({word: word}).masked(self.text)
-
-    def configured(self, word: str) -> bool:
-        """Whether it is a key or a whole text of the configuration."""
-        return word in self.keys or word in self.strings
-
-
 def entities_of(task: BfclTask) -> list[Entity]:
     """What of a task may be called otherwise without changing what has to be done.
 
-    An entity is left out if the messages may mean it in a way that is not recognised: what is left of its name elsewhere
-    in them would contradict the new one.
+    An entity is left out if the messages may mean it in a way that is not recognised: what is left of its name
+    elsewhere in them would contradict the new one.
     """
     contents = Contents(task)
     found: dict[str, Entity] = {}
@@ -158,19 +100,6 @@ def _all(contents: Contents) -> Iterator[Entity]:
     yield from _amounts(contents)
 
 
-def _tree(folders: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """The names of all folders and of all files below some folders."""
-    found: tuple[list[str], list[str]] = ([], [])
-    for name, node in folders.items():
-        folder = isinstance(node, dict) and node.get("type") == "directory"
-        found[0 if folder else 1].append(name)
-        if folder:
-            inner = _tree(node.get("contents", {}))
-            found[0].extend(inner[0])
-            found[1].extend(inner[1])
-    return found
-
-
 # ------------------------------------------------------------------ texts
 
 
@@ -178,7 +107,7 @@ def _sentences(contents: Contents) -> Iterator[Entity]:
     row = {phrase: at for at, phrases in enumerate(PHRASES) for phrase in phrases}
     said = contents.said_arguments
     for tool, name, value in said:
-        if any(other != value and other in value and sentences_like(*use, other) for *use, other in said):
+        if any(other != value and other in value and sentences_like(to, by, other) for to, by, other in said):
             continue  # a post whose end is the comment on it: the end is exchanged in both
         if sentences_like(tool, name, value) and not _names_something(value):
             bare = value.rstrip(".!")
@@ -222,10 +151,10 @@ def _people(contents: Contents) -> Iterator[Entity]:
     travel = contents.config.get("TravelAPI", {})
     lasts = {name.split()[1] for name in names if " " in name} | {travel.get("user_last_name")}
     lasts |= {v for _, name, v in contents.arguments if name == "user_last_name" or name == "last_name"}
-    words = {text.lstrip("@") for text in texts}
+    accounts_of = {text.lstrip("@") for text in texts}
     for name in names:
         first = name.split()[0]
-        accounts = sorted(word for word in words if re.fullmatch(rf"{first.lower()}\d+", word))  # Mike is @mike53
+        accounts = sorted(word for word in accounts_of if re.fullmatch(rf"{first.lower()}\d+", word))  # Mike is @mike53
         if len(first) > 1:
             yield Entity("person", first, (first, *accounts))
     for last in sorted(lasts - {None}):
@@ -310,7 +239,8 @@ def _places(contents: Contents) -> Iterator[Entity]:
         return
     for place in places():
         spellings = _spellings(place)
-        if any(spelling in used for spelling in spellings) and any(contents.says(s) for s in spellings if s != place.zip):
+        said = any(contents.says(spelling) for spelling in spellings if spelling != place.zip)
+        if said and any(spelling in used for spelling in spellings):
             yield Entity("place", place.city, spellings, place)
     for _, name, value in contents.said_arguments:
         street = re.match(r"(\d+ (?:" + "|".join(STREETS) + r"))\b", value) if name == "destination" else None
@@ -349,13 +279,14 @@ def _dates(contents: Contents) -> Iterator[Entity]:
                 continue  # a text of the gold calls has another year: it would keep the old day
             said = [found[0] for found in _DATE.finditer(contents.text) if read_date(found[0]) == (month, day)]
             spellings = tuple(dict.fromkeys([value, *said]))
-            others = re.search(rf"\b{day}(?:st|nd|rd|th)\b", Replacement(dict.fromkeys(spellings, "")).masked(contents.text))
+            rest = Replacement(dict.fromkeys(spellings, "")).masked(contents.text)
+            others = re.search(rf"\b{day}(?:st|nd|rd|th)\b", rest)
             if (said or contents.says(value)) and not others:
                 yield Entity("date", value, spellings, (year, month, day))
 
 
 def read_date(text: str) -> tuple[int, int] | None:
-    """Month and day of a date as a person writes it: "October 12th 2026", "1st of December, 2026"; None if it is none."""
+    """Month and day of a date as a person writes it, "October 12th 2026" or "1st of December"; None if it is none."""
     month = next((at for at, name in enumerate(MONTHS, 1) if re.search(rf"\b{name[:3]}", text)), None)
     day = re.search(r"\b(\d{1,2})(?:st|nd|rd|th)?\b", text)
     return (month, int(day[1])) if month and day else None
@@ -375,13 +306,5 @@ def _amounts(contents: Contents) -> Iterator[Entity]:
         yield Entity("threshold", f"{number} psi", (number,), found[0])
 
 
-def written_amounts(value: float, text: str) -> list[str]:
-    """The ways in which a text writes a number, such as "20,000" for 20000.0."""
-    found = re.finditer(r"(?<![\w.,-])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\d])(?!\.\d)", text.replace("$", " "))
-    return list(dict.fromkeys(one[0] for one in found if float(one[0].replace(",", "")) == value))
-
-
 def _plain(value: float) -> str:
     return str(value).removesuffix(".0")
-
-

@@ -43,7 +43,7 @@ def execute(
     known, steps = tools_by_name(), list[Step]()
     for index, call in enumerate(calls):
         if arguments is not None:
-            call = Call(call.tool, arguments(index, steps), call.spoken)  # noqa: PLW2901 - the call that is made
+            call = Call(call.tool, arguments(index, steps), call.spoken)
         tool = known[call.tool]
         try:
             values = tool.decode(msgspec.json.encode(call.arguments))
@@ -146,7 +146,7 @@ def _found_places(task: BfclTask) -> Iterator[_Place]:
             pattern = re.compile(rf"{begin}(?<![A-Za-z0-9]){re.escape(word)}{ending}(?![A-Za-z0-9])")
             yield _Place(
                 path,
-                tuple([n for n, message in enumerate(messages[: turn + 1]) if word in message and pattern.search(message)]),
+                tuple([n for n, said in enumerate(messages[: turn + 1]) if word in said and pattern.search(said)]),
                 tuple([n for n, e in enumerate(steps[:index]) if word in e.text and pattern.search(e.text)]),
                 path[0] == "updates" or (number and abs(value) <= _SMALL),
             )

@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from rods_env.bfcl.entities import AMOUNTS, PATHS, Contents, written_amounts
+from rods_env.bfcl.contents import Contents, written_amounts
+from rods_env.bfcl.entities import AMOUNTS, PATHS
 from rods_env.bfcl.execution import Step, at, execute, executed, leaves
-from rods_env.bfcl.renaming import TANK, Names
+from rods_env.bfcl.numbers import TANK
+from rods_env.bfcl.renaming import Names
 from rods_env.bfcl.replacing import Replacement
 from rods_env.bfcl.simulators import BfclWorld, initial_world
 from rods_env.bfcl.tasks import BfclTask
@@ -129,7 +131,8 @@ class Rebuilding:
             if not isinstance(new, dict) or len(old) != len(new):
                 return False
             keys = [self._all(key) for key in old]
-            return keys == list(new) and all(self._same(old[a], new[b], changed) for a, b in zip(old, keys, strict=True))
+            pairs = zip(old, keys, strict=True)
+            return keys == list(new) and all(self._same(old[a], new[b], changed) for a, b in pairs)
         if isinstance(old, list):
             return isinstance(new, list) and len(old) == len(new) and all(
                 self._same(a, b, changed) for a, b in zip(old, new, strict=True)
@@ -195,13 +198,14 @@ def _decimals(value: float) -> int:
 
 
 def _source(value: float, steps: Sequence[Step]) -> tuple[int, tuple[Any, ...], int | None] | None:
-    """The latest earlier result that has a number: its step, the path in it, and to how many decimals it was rounded."""
+    """The latest earlier result that has a number: its step, the path in it, and the decimals it was rounded to."""
     for rounded in (None, _decimals(value)):
         for index in range(len(steps) - 1, -1, -1):
             for path, leaf in leaves(steps[index].value):
-                if isinstance(leaf, int | float) and not isinstance(leaf, bool):
-                    if leaf == value if rounded is None else abs(leaf) > 1 and round(leaf, rounded) == value:
-                        return index, path, rounded
+                if isinstance(leaf, bool) or not isinstance(leaf, int | float):
+                    continue
+                if leaf == value if rounded is None else abs(leaf) > 1 and round(leaf, rounded) == value:
+                    return index, path, rounded
     return None
 
 
@@ -241,8 +245,10 @@ def _filling(task: BfclTask, amount: float, level: float, new: float) -> float |
 
 
 def numbers_are_computed(task: BfclTask) -> bool:
-    """Whether a gold call has a number that neither a message nor a result has: someone computed it from others, so that
-    none of them may change."""
+    """Whether a gold call has a number that neither a message nor a result has.
+
+    Someone computed it from other numbers, so that none of them may change.
+    """
     kept: bool | None = task.__dict__.get("_computed")
     if kept is None:
         kept = task.__dict__["_computed"] = any(_computed(task))
@@ -257,9 +263,8 @@ def _computed(task: BfclTask) -> Iterator[bool]:
         for _, value in leaves(call.arguments):
             if isinstance(value, bool) or not isinstance(value, int | float):
                 continue
-            if isinstance(value, int | float) and abs(value) <= _SMALL and float(value).is_integer():
-                if call.tool != "fillFuelTank":
-                    continue
+            if abs(value) <= _SMALL and float(value).is_integer() and call.tool != "fillFuelTank":
+                continue
             if written_amounts(value, contents.text) or _source(value, steps[:index]) is not None:
                 continue
             if call.tool == "fillFuelTank" and level is not None and _filling(task, value, level, level) is not None:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import date, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rods_env.apis.draw import Draw
 from rods_env.apis.lexicon import lexicon
-from rods_env.bfcl.entities import MONTHS, Contents, Entity
+from rods_env.bfcl.contents import Contents
+from rods_env.bfcl.entities import Entity
+from rods_env.bfcl.numbers import other_amount, other_dates, other_fuel, other_threshold, written_like
 from rods_env.bfcl.replacing import Replacement, stands_in
 from rods_env.bfcl.sentences import sentences_like
 from rods_env.bfcl.tables import companies, flies, miles, places
 from rods_env.bfcl.vocabulary import CODENAMES, FOLDERS, MEN, PHRASES, STREETS, WOMEN
-from rods_env.errors import SynthesisError
 
-TANK = 50.0  # gallons that the tank of the simulated car holds
 TIRE_SHOP = "456 Oakwood Avenue, Rivermist, 83214"  # the simulator knows one
-_SPREAD = (0.4, 1.5)  # by which share of itself a number may become smaller or larger
 _PREFIXED = 0.3  # how often a folder gets a code name in front although another word could stand for it
-_TRIES = 60  # at places or numbers that fit each other
+_TRIES = 60  # at places that fit each other
 
 
 class Names(NamedTuple):
@@ -70,18 +68,18 @@ def draw_names(entities: Sequence[Entity], contents: Contents, draw: Draw, *, pl
     if "find_nearest_tire_shop" in contents.tools:
         words |= dict.fromkeys([TIRE_SHOP], TIRE_SHOP)
     words |= _tickers(of.get("ticker", ()), contents, draw)
-    words |= _dates(of.get("date", ()), contents, draw)
+    words |= other_dates(of.get("date", ()), contents, draw)
     for entity in of.get("address", ()):
         words[entity.old] = f"{draw.integer(10, 980)} {draw.choice([s for s in STREETS if not entity.old.endswith(s)])}"
     _files(of.get("file", ()), of.get("folder", ()), contents, draw, plain, words, folders)
     amounts: dict[float, float] = {}
     for entity in of.get("amount", ()):
-        new = _amount(float(entity.about), contents, draw, {*amounts, *amounts.values()})
+        new = other_amount(float(entity.about), contents, draw, {*amounts, *amounts.values()})
         amounts[float(entity.about)] = new
-        said |= {spelling: _written(new, spelling) for spelling in entity.spellings}
+        said |= {spelling: written_like(new, spelling) for spelling in entity.spellings}
     for entity in of.get("threshold", ()):
-        said |= _threshold(entity, contents, draw)
-    fuel = next((_fuel(float(entity.about), draw) for entity in of.get("fuel", ())), None)
+        said |= other_threshold(entity, contents, draw)
+    fuel = next((other_fuel(float(entity.about), draw) for entity in of.get("fuel", ())), None)
     numbers = {int(old): int(new) for old, new in codes.items() if old.isdigit() and new.isdigit() and old[0] != "0"}
     return Names(words, folders, said, amounts, numbers, fuel, tuple(entity.kind for entity in entities))
 
@@ -92,7 +90,8 @@ def draw_names(entities: Sequence[Entity], contents: Contents, draw: Draw, *, pl
 def _sentences(entities: Iterable[Entity], draw: Draw) -> dict[str, str]:
     found: dict[str, str] = {}
     for entity in entities:
-        free = [new for new in sentences_like(*entity.about, entity.old) if new not in found.values()]
+        tool, parameter = entity.about
+        free = [new for new in sentences_like(tool, parameter, entity.old) if new not in found.values()]
         if free:
             new = draw.choice(free)
             found[entity.old] = new
@@ -180,7 +179,8 @@ def _files(
     files, folders = list(files), list(folders)
     own = {*(e.old for e in files), *(e.old for e in folders)}
     rest = Replacement(dict.fromkeys(own, "")).masked("\n".join((contents.text, *contents.strings)))
-    free = [word for word in CODENAMES if not any(stands_in(word, _split(name)) for name in own) and word not in rest.lower()]
+    free = [word for word in CODENAMES if word not in rest.lower()]
+    free = [word for word in free if not any(stands_in(word, _split(name)) for name in own)]
     free = draw.sample(free, len(free))
     common = free.pop()
     families: dict[str, str] = {}  # names that differ by numbers keep their order
@@ -240,7 +240,7 @@ def _places(entities: Iterable[Entity], contents: Contents, draw: Draw) -> dict[
     calls = contents.task.calls
     routes = {(c.arguments["travel_from"], c.arguments["travel_to"]) for c in calls if "travel_from" in c.arguments}
     roads = {(c.arguments["cityA"], c.arguments["cityB"]) for c in calls if "cityA" in c.arguments}
-    zips = {number for road in roads for number in road} | ({""} if "get_zipcode_based_on_city" not in contents.tools else set())
+    zips = {number for road in roads for number in road}
     old = [entity.about for entity in entities]
     asks_zip = "get_zipcode_based_on_city" in contents.tools or any(place.zip and place.zip in zips for place in old)
     free = [p for p in places() if not any(stands_in(word, contents.text) for word in (p.city, p.code) if p not in old)]
@@ -277,7 +277,8 @@ def _tickers(entities: Iterable[Entity], contents: Contents, draw: Draw) -> dict
             continue
         fixed, listed = entity.about
         named = any(contents.says(spelling) for spelling in entity.spellings[1:])
-        free = [symbol for symbol in dict.fromkeys((*listed, *known)) if symbol != entity.old and symbol not in fixed and symbol not in found]
+        free = [symbol for symbol in dict.fromkeys((*listed, *known)) if symbol != entity.old]
+        free = [symbol for symbol in free if symbol not in fixed and symbol not in found]
         free = [s for s in free if not contents.says(s) and (s in known or not named)]
         free = [s for s in free if s not in known or not stands_in(known[s].split()[0], contents.text)]
         if not free:
@@ -288,90 +289,3 @@ def _tickers(entities: Iterable[Entity], contents: Contents, draw: Draw) -> dict
             for a, b in ((known[entity.old], known[new]), (known[new], known[entity.old])):
                 found |= {a.rstrip("."): b, a: b}
     return found
-
-
-# ------------------------------------------------------------------ dates and numbers
-
-
-def _dates(entities: Iterable[Entity], contents: Contents, draw: Draw) -> dict[str, str]:
-    """Other days of the same year that cost the same: flights cost twice as much if the sum of the digits is even.
-
-    Where a message speaks of a day of the week, it stays this day.
-    """
-    found: dict[str, str] = {}
-    weekday = re.search(r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b|weekend", contents.text) is not None
-    for entity in entities:
-        year, month, day = entity.about
-        try:
-            old = date(year, month, day)
-        except ValueError:
-            continue
-        for _ in range(_TRIES):
-            new = date(year, 1, 1) + timedelta(days=draw.index(364))
-            same = _digits(new) % 2 == _digits(old) % 2 and (new.weekday() == old.weekday() or not weekday)
-            if same and new.month != old.month and new.isoformat() not in found.values():
-                found[entity.old] = new.isoformat()
-                found |= {said: _said_date(said, new) for said in entity.spellings[1:]}
-                break
-    return found
-
-
-def _digits(day: date) -> int:
-    return sum(int(c) for c in day.isoformat() if c.isdigit())
-
-
-def _said_date(said: str, new: date) -> str:
-    """A date in the words of another: "October 12th 2026" → "March 3rd 2026"."""
-    name = MONTHS[new.month - 1]
-
-    def day(found: re.Match[str]) -> str:
-        ending = "th" if 11 <= new.day <= 13 else {1: "st", 2: "nd", 3: "rd"}.get(new.day % 10, "th")
-        return f"{new.day}{ending if found[1] else ''}"
-
-    said = re.sub(r"\b\d{1,2}(st|nd|rd|th)?\b", day, said, count=1)
-    return re.sub(r"[A-Z][a-z]+", lambda m: name if m[0] in MONTHS else name[:3], said, count=1)
-
-
-def _amount(old: float, contents: Contents, draw: Draw, taken: set[float]) -> float:
-    """A number of about the same size, as round as the old one, that no message has."""
-    low, high = _SPREAD
-    text = str(old).removesuffix(".0")
-    decimals = len(text.partition(".")[2])
-    if decimals:
-        step = 10.0**-decimals
-    else:
-        step = 10.0 ** (len(text) - len(text.rstrip("0")))
-        if old < 100:
-            step = 5.0 if old % 5 == 0 and old > 20 else 1.0
-        elif step >= old / 4:
-            step /= 10
-    said = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", contents.text) if number.strip(",")}
-    for _ in range(_TRIES):
-        new = round(draw.integer(max(1, round(old * low / step)), round(old * high / step)) * step, decimals)
-        if new != old and new not in taken and new not in said:
-            return new
-    raise SynthesisError(f"no other number for {text}.", reason="names")
-
-
-def _written(new: float, like: str) -> str:
-    """A number written as another is: "20,000", "30.0"."""
-    decimals = len(like.partition(".")[2])
-    return f"{new:,.{decimals}f}" if "," in like else f"{new:.{decimals}f}" if decimals or new == int(new) else str(new)
-
-
-def _threshold(entity: Entity, contents: Contents, draw: Draw) -> dict[str, str]:
-    """Another pressure that the same tires are below of."""
-    car = contents.config.get("VehicleControlAPI", {})
-    old = float(entity.spellings[0])
-    tires = [value for name, value in car.items() if name.endswith("TirePressure") and isinstance(value, int | float)]
-    fits = [n for n in range(26, 46) if n != old and all((t < n) == (t < old) and t != n for t in tires)]
-    if not fits or not tires:
-        return {}
-    phrase: Any = entity.about
-    return {phrase: phrase.replace(entity.spellings[0], _written(draw.choice(fits), entity.spellings[0]))}
-
-
-def _fuel(old: float, draw: Draw) -> tuple[float, float] | None:
-    steps = [n / 2 if old % 1 else float(n) for n in range(5, 96 if old % 1 else 48)]
-    fits = [n for n in steps if n != old and old * 0.4 <= n <= max(old * 1.6, old + 4) and n < TANK]
-    return (old, draw.choice(fits)) if fits and old < TANK else None

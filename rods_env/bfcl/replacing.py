@@ -19,8 +19,8 @@ class Replacement:
     """A mapping from old to new words that is applied in one pass, so that two words may change places.
 
     A word is replaced only where no letter, digit or `_` stands beside it, and neither a dot with one behind it:
-    `report.txt` stands in "see report.txt." and in "docs/report.txt", not in "my_report.txt". Of words that begin at the
-    same place the longest is taken. An article in front of a replaced word is made to fit.
+    `report.txt` stands in "see report.txt." and in "docs/report.txt", not in "my_report.txt". Of words that begin at
+    the same place the longest is taken. An article in front of a replaced word is made to fit.
 
     Args:
         words: old to new. A word that stands for itself is kept, with all that stands within.

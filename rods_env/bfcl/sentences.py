@@ -7,8 +7,10 @@ from __future__ import annotations
 _POSTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("filled up the tank",), (
         "Full tank, good tires. The road is calling!", "Fuel is in and the tires are checked. Let the trip begin!",
-        "Topped up and checked all four tires. What a good start!", "The tank is filled and the tires are fine. Off we go!",
-        "Gas station done, tire check done. Time for new places!", "Fresh fuel and a tire check. I feel like a real mechanic!",
+        "Topped up and checked all four tires. What a good start!",
+        "The tank is filled and the tires are fine. Off we go!",
+        "Gas station done, tire check done. Time for new places!",
+        "Fresh fuel and a tire check. I feel like a real mechanic!",
     )),
     (("tire", "tires"), (
         "All four tires look great!", "Tire check done, everything looks fine!", "Checked every tire today. All good!",
@@ -21,7 +23,8 @@ _POSTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         "The road is waiting, and so am I!", "My car and I are ready for the long way!", "Here begins a long drive!",
     )),
     (("archive", "data"), (
-        "All data files are safely stored now!", "Cleaned up my data files today!", "Another stack of data put in order!",
+        "All data files are safely stored now!", "Cleaned up my data files today!",
+        "Another stack of data put in order!",
         "The data files have found their place!", "Sorted out our data at last!", "No data file left behind today!",
     )),
     (("adventure", "plans"), (
@@ -45,7 +48,8 @@ _COMMENTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
 )  # fmt: skip
 _MESSAGES: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("itinerary",), (
-        "The route of our road trip has changed.", "New stops for the road trip.", "The road trip starts one day later.",
+        "The route of our road trip has changed.", "New stops for the road trip.",
+        "The road trip starts one day later.",
         "Here is the plan for the road trip.", "We take the scenic route on our road trip.", "Road trip plan is final.",
     )),
     (("on my way",), (
@@ -67,7 +71,8 @@ _MESSAGES: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         "What happened when I booked my flight.",
     )),
     (("plan", "details"), (
-        "All numbers look right to me. Let us go on as planned.", "I went through everything. Please start with the plan.",
+        "All numbers look right to me. Let us go on as planned.",
+        "I went through everything. Please start with the plan.",
         "The details are fine. You can begin as agreed.", "I have no objections. Carry out the plan as agreed.",
         "Everything checks out. Let us do what we planned.", "I looked it all over. Go ahead as we agreed.",
     )),
@@ -86,7 +91,8 @@ _TITLES: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         "Problem with My Order",
     )),
     (("platform",), (
-        "Trading Platform Fault", "Platform Problem", "Platform Malfunction", "Fault on the Platform", "Platform Trouble",
+        "Trading Platform Fault", "Platform Problem", "Platform Malfunction", "Fault on the Platform",
+        "Platform Trouble",
     )),
     (("cancellation", "cancelled"), (
         "Cancelled Flight", "Flight Cancellation Request", "Cancellation of My Flight", "Flight Cancellation Notice",
@@ -115,7 +121,8 @@ _DESCRIPTIONS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         "I want to call it off.",
     )),
     (("invoicing", "invoice"), (
-        "The invoice does not look right.", "Something is wrong with the invoice.", "There is a mistake in the invoicing.",
+        "The invoice does not look right.", "Something is wrong with the invoice.",
+        "There is a mistake in the invoicing.",
         "I could not settle my invoice.", "The invoice and the booking do not match.",
     )),
     (("cancellation",), (
@@ -130,7 +137,8 @@ _RESOLUTIONS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         "Fixed it myself, step by step.", "A manual restart solved it.", "Sorted out by hand, no parts needed.",
     )),
     (("platform",), (
-        "Confirmed by the trading platform.", "Checked with the trading platform.", "The trading platform has confirmed it.",
+        "Confirmed by the trading platform.", "Checked with the trading platform.",
+        "The trading platform has confirmed it.",
         "Cleared up with the trading platform.", "Settled together with the trading platform.",
     )),
     (("self-resolved",), (
@@ -140,7 +148,8 @@ _RESOLUTIONS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
 )  # fmt: skip
 
 _USES = {
-    ("post_tweet", "content"): _POSTS, ("comment", "comment_content"): _COMMENTS, ("send_message", "message"): _MESSAGES,
+    ("post_tweet", "content"): _POSTS, ("comment", "comment_content"): _COMMENTS, ("send_message",
+     "message"): _MESSAGES,
     ("create_ticket", "title"): _TITLES, ("create_ticket", "description"): _DESCRIPTIONS,
     ("resolve_ticket", "resolution"): _RESOLUTIONS,
 }  # fmt: skip

@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 
 from rods_env.apis.draw import Draw
-from rods_env.bfcl.entities import Contents, Entity, entities_of
+from rods_env.bfcl.contents import Contents
+from rods_env.bfcl.entities import Entity, entities_of
 from rods_env.bfcl.execution import executed, same_structure
 from rods_env.bfcl.rebuilding import Rebuilding, numbers_are_computed
 from rods_env.bfcl.renaming import draw_names
@@ -44,8 +45,8 @@ class BfclSynthesizer:
     Attributes:
         rejected: how many attempts came to nothing, by reason: `nothing` (the task has nothing that may be exchanged),
             `names` (no names fit), `same` (no gold call or no message changed), `arguments` (they do not fit the
-            function), `result` (a result is another than the names say), `said` (a message has a number that the results
-            contradict), `structure` (an argument comes from elsewhere), `duplicate`.
+            function), `result` (a result is another than the names say), `said` (a message has a number that the
+            results contradict), `structure` (an argument comes from elsewhere), `duplicate`.
         made: how many variants were made.
     """
 
@@ -85,8 +86,9 @@ class BfclSynthesizer:
             self.made += 1
             return variant
         reasons = ", ".join(f"{reason}: {n}" for reason, n in failed.most_common())
+        tries = sum(failed.values())
         raise SynthesisError(
-            f"no variant of {task.id} in {sum(failed.values())} attempts ({reasons}).", reason=failed.most_common(1)[0][0]
+            f"no variant of {task.id} in {tries} attempts ({reasons}).", reason=failed.most_common(1)[0][0]
         )
 
     def variants(self, task: Task, n: int) -> list[BfclTask]:
@@ -133,7 +135,9 @@ class BfclSynthesizer:
                 del self._known[next(iter(self._known))]
             entities = entities_of(task)
             if numbers_are_computed(task):
-                fixed = {"amount", "fuel"} | ({"place"} if "estimate_distance" in {c.tool for c in task.calls} else set())
+                fixed = {"amount", "fuel"}
+                if any(call.tool == "estimate_distance" for call in task.calls):
+                    fixed.add("place")
                 entities = [entity for entity in entities if entity.kind not in fixed]
             known = self._known[task.id] = (task, Contents(task), entities)
         return known[1], known[2]

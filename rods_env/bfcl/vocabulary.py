@@ -4,7 +4,8 @@ from __future__ import annotations
 
 # Names of projects, teams and offices: what people put before the name of a file.
 CODENAMES = (
-    "harbor", "maple", "atlas", "delta", "summit", "cedar", "falcon", "granite", "juniper", "lagoon", "meadow", "nimbus",
+    "harbor", "maple", "atlas", "delta", "summit", "cedar", "falcon", "granite", "juniper", "lagoon", "meadow",
+    "nimbus",
     "orchid", "pioneer", "quartz", "ridge", "saffron", "timber", "vertex", "willow", "zephyr", "beacon", "canyon",
     "drift", "ember", "fjord", "glacier", "horizon", "indigo", "jasper", "kestrel", "lotus", "mosaic", "nova", "opal",
     "prairie", "raven", "sierra", "tundra", "velvet", "walnut", "coral", "birch", "comet", "dune", "elm", "garnet",
@@ -40,17 +41,21 @@ MEN = (
 TAGS = (
     ("CarMaintenance", "CarCare", "TireHealth", "AutoCare", "GarageDay", "WellServiced", "CarCheck", "TireCheck",
      "SafeDriving", "VehicleCare", "CarLife"),
-    ("RoadTrip", "Roadtrip", "Adventure", "Exploring", "OnTheRoad", "OpenRoad", "WeekendDrive", "LongDrive", "Wanderlust",
+    ("RoadTrip", "Roadtrip", "Adventure", "Exploring", "OnTheRoad", "OpenRoad", "WeekendDrive", "LongDrive",
+     "Wanderlust",
      "OffWeGo", "RoadLife", "Discovery"),
     ("TravelGoals", "TravelBlog", "Getaway", "TravelDiary", "TripPlans", "BucketList", "VacationMode", "TravelTime",
      "TravelNotes"),
-    ("GenealogyAdventure", "FamilyHistory", "FamilyRoots", "AncestorHunt", "HeritageTrip", "RootsJourney", "FamilyTree"),
-    ("DataManagement", "Efficiency", "Productivity", "DataCare", "WellOrganized", "CleanDesk", "OfficeLife", "TidyFiles"),
+    ("GenealogyAdventure", "FamilyHistory", "FamilyRoots", "AncestorHunt", "HeritageTrip", "RootsJourney",
+     "FamilyTree"),
+    ("DataManagement", "Efficiency", "Productivity", "DataCare", "WellOrganized", "CleanDesk", "OfficeLife",
+     "TidyFiles"),
     ("ProjectUpdate", "ProjectNews", "StatusUpdate", "WorkInProgress", "TeamNews", "ProgressReport"),
     ("currenttechtrend", "techwatch", "technews", "futuretech", "techinsights", "digitaltrends"),
 )  # fmt: skip
 HANDLES = (
-    ("VehicleGuru", "carenthusiast", "AutoUpdates", "GarageTalk", "MotorMinds", "TireExperts", "WrenchClub", "CarClinic",
+    ("VehicleGuru", "carenthusiast", "AutoUpdates", "GarageTalk", "MotorMinds", "TireExperts", "WrenchClub",
+     "CarClinic",
      "DriveDaily", "EngineRoom"),
     ("TravelBuddy", "Spontaneity", "TripMates", "GlobeFriends", "RoamTogether", "JourneyClub", "WeekendFlyers"),
     ("manager", "team_lead", "project_owner", "product_lead", "office_head", "release_lead", "deputy", "coordinator"),
@@ -72,6 +77,7 @@ PHRASES = (
     ("Anomaly", "Deviation", "Irregularity", "Fluctuation", "Disturbance", "Outlier"),
     ("Progress", "Milestone", "Deadline", "Outlook", "Budget", "Schedule", "Feedback"),
     ("server error", "network error", "database error", "memory error", "login error", "license error"),
-    ("update the system", "update the drivers", "update the server", "update the packages", "update the firmware", "update the licenses",
+    ("update the system", "update the drivers", "update the server", "update the packages", "update the firmware",
+     "update the licenses",
      "update the database", "update the website", "update the backups", "update the plugins"),
 )  # fmt: skip
