@@ -11,7 +11,7 @@ from rods_env.bfcl.replacing import Replacement, stands_in
 from rods_env.bfcl.sentences import sentences_like
 from rods_env.bfcl.tables import Place, companies, places
 from rods_env.bfcl.tasks import BfclTask
-from rods_env.bfcl.vocabulary import HANDLES, MEN, PHRASES, STREETS, TAGS, WOMEN
+from rods_env.bfcl.vocabulary import ACCOUNTS, HANDLES, MEN, PHRASES, STREETS, TAGS, WOMEN
 
 # Parameters whose values are names of files and folders.
 PATHS = (
@@ -161,8 +161,9 @@ def _people(contents: Contents) -> Iterator[Entity]:
         if isinstance(last, str) and last.isalpha():
             yield Entity("surname", last, (last,))
     for _, parameter, value in contents.said_arguments:
-        if parameter == "username" and value.isalpha() and value.islower() and value.capitalize() not in (*WOMEN, *MEN):
-            yield Entity("username", value, (value,))
+        if parameter == "username" and value.islower() and value.capitalize() not in (*WOMEN, *MEN):
+            if value.isalpha() or value.startswith("dr_") or value in ACCOUNTS:
+                yield Entity("username", value, (value,))
 
 
 def _codes(contents: Contents) -> Iterator[Entity]:

@@ -13,6 +13,7 @@ from rods_env.bfcl.entities import MONTHS, Entity
 from rods_env.errors import SynthesisError
 
 TANK = 50.0  # gallons that the tank of the simulated car holds
+SMALLEST = 10  # amounts below are left alone: a text has such numbers for many reasons
 _SPREAD = (0.4, 1.5)  # by which share of itself a number may become smaller or larger
 _TRIES = 60  # at a day or a number that fits
 
@@ -73,7 +74,7 @@ def other_amount(old: float, contents: Contents, draw: Draw, taken: set[float]) 
     said = {float(number.replace(",", "")) for number in numbers}
     for _ in range(_TRIES):
         new = round(draw.integer(max(1, round(old * low / step)), round(old * high / step)) * step, decimals)
-        if new != old and new not in taken and new not in said:
+        if new >= SMALLEST and new != old and new not in taken and new not in said:
             return new
     raise SynthesisError(f"no other number for {text}.", reason="names")
 

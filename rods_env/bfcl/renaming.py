@@ -14,7 +14,7 @@ from rods_env.bfcl.numbers import other_amount, other_dates, other_fuel, other_t
 from rods_env.bfcl.replacing import Replacement, stands_in
 from rods_env.bfcl.sentences import sentences_like
 from rods_env.bfcl.tables import companies, flies, miles, places
-from rods_env.bfcl.vocabulary import CODENAMES, FOLDERS, MEN, PHRASES, STREETS, WOMEN
+from rods_env.bfcl.vocabulary import ACCOUNTS, CODENAMES, FOLDERS, MEN, PHRASES, STREETS, WOMEN
 
 TIRE_SHOP = "456 Oakwood Avenue, Rivermist, 83214"  # the simulator knows one
 _PREFIXED = 0.3  # how often a folder gets a code name in front although another word could stand for it
@@ -140,7 +140,11 @@ def _people(
         old = entity.old
         first = next((e for e in firsts if e.old.lower()[0] == old[0]), None)
         last = next((e for e in lasts if old == old[0] + e.old.lower()), None)
-        if first and last:  # mthompson is Michael Thompson
+        if old in ACCOUNTS:
+            found[old] = draw.choice([account for account in ACCOUNTS if account != old])
+        elif old.startswith("dr_"):
+            found[old] = "dr_" + draw.choice(free_lasts).lower()
+        elif first and last:  # mthompson is Michael Thompson
             found[old] = found[first.old][0].lower() + found[last.old].lower()
         else:
             found[old] = draw.choice("abcdefghjklmnprstw") + draw.choice(free_lasts).lower()

@@ -61,6 +61,10 @@ HANDLES = (
     ("manager", "team_lead", "project_owner", "product_lead", "office_head", "release_lead", "deputy", "coordinator"),
 )  # fmt: skip
 
+ACCOUNTS = (
+    "tech_guru", "data_nerd", "night_coder", "web_wizard", "code_poet", "pixel_pilot", "chip_fan", "gadget_fox",
+)  # fmt: skip
+
 STREETS = (
     "Pine St", "Cedar Ave", "Lake St", "Mission St", "Harbor Rd", "Elm St", "Chestnut Ave", "Valley Rd", "Church St",
     "Garden Ave", "Market St", "Spring St", "River Rd", "Oakwood Avenue", "Hill St", "Willow Rd",
