@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from rods_env.bfcl.contents import Contents, written_amounts
 from rods_env.bfcl.replacing import Replacement, stands_in
 from rods_env.bfcl.sentences import sentences_like
-from rods_env.bfcl.tables import Place, companies, places
+from rods_env.bfcl.tables import Place, companies, padding, places
 from rods_env.bfcl.tasks import BfclTask
 from rods_env.bfcl.vocabulary import ACCOUNTS, HANDLES, MEN, PHRASES, STREETS, TAGS, WOMEN
 
@@ -70,6 +70,9 @@ def entities_of(task: BfclTask) -> list[Entity]:
         if entity.old not in found and not any(spelling in _STRUCTURE for spelling in entity.spellings):
             found[entity.old] = entity
     entities = list(found.values())
+    if task.kind == "long_context":  # where what is added speaks of an entity, or depends on its name
+        added, spared = padding()
+        entities = [e for e in entities if not any(s in spared or stands_in(s, added) for s in e.spellings)]
     while True:  # what one entity is called may be hidden in the name of another, so those that go may uncover more
         mask = Replacement({spelling: "" for entity in entities for spelling in entity.spellings})
         left = mask.masked(contents.text)
@@ -161,9 +164,9 @@ def _people(contents: Contents) -> Iterator[Entity]:
         if isinstance(last, str) and last.isalpha():
             yield Entity("surname", last, (last,))
     for _, parameter, value in contents.said_arguments:
-        if parameter == "username" and value.islower() and value.capitalize() not in (*WOMEN, *MEN):
-            if value.isalpha() or value.startswith("dr_") or value in ACCOUNTS:
-                yield Entity("username", value, (value,))
+        known = value.isalpha() or value.startswith("dr_") or value in ACCOUNTS
+        if parameter == "username" and known and value.islower() and value.capitalize() not in (*WOMEN, *MEN):
+            yield Entity("username", value, (value,))
 
 
 def _codes(contents: Contents) -> Iterator[Entity]:
@@ -294,14 +297,18 @@ def read_date(text: str) -> tuple[int, int] | None:
 
 
 def _amounts(contents: Contents) -> Iterator[Entity]:
-    for _, name, value in contents.arguments:
+    level = contents.config.get("VehicleControlAPI", {}).get("fuelLevel")
+    filled = [v for tool, _, v in contents.arguments if tool == "fillFuelTank" and written_amounts(v, contents.text)]
+    tied = level is not None and any(written_amounts(level + v, contents.text) for v in filled)  # "so that I have 40"
+    for tool, name, value in contents.arguments:
+        if tied and tool == "fillFuelTank":
+            continue
         if name in AMOUNTS and isinstance(value, int | float) and value >= 10:
             spellings = written_amounts(value, contents.text)
             if spellings:
                 yield Entity("amount", _plain(value), (_plain(value), *spellings), value)
-    car = contents.config.get("VehicleControlAPI", {})
-    if "fuelLevel" in car and contents.tools & {"fillFuelTank", "startEngine", "displayCarStatus"}:
-        yield Entity("fuel", "fuelLevel", ("fuelLevel",), car["fuelLevel"])
+    if level is not None and not tied and contents.tools & {"fillFuelTank", "startEngine", "displayCarStatus"}:
+        yield Entity("fuel", "fuelLevel", ("fuelLevel",), level)
     for found in re.finditer(r"(?i)\b(\d{2}(?:\.0)?) ?psi\b|pressure below (\d{2})\b", contents.text):
         number = found[1] or found[2]
         yield Entity("threshold", f"{number} psi", (number,), found[0])

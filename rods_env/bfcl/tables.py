@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from rods_env.bfcl.simulators import load
+from rods_env.bfcl.source import part_of_package
 
 # The cities that the docs of `get_nearest_airport_by_city` and `get_zipcode_based_on_city` name.
 _CITIES = (
@@ -69,6 +70,13 @@ def companies() -> dict[str, str]:
     """Symbols to names of companies."""
     bot = _simulator("TradingBot")
     return {str(bot.get_symbol_by_name(name)["symbol"]): name for name in _COMPANIES}
+
+
+@cache
+def padding() -> tuple[str, frozenset[str]]:
+    """What long contexts add to the content of files, and the names of the files that are spared."""
+    module = part_of_package("eval_checker.multi_turn_eval.func_source_code.long_context")
+    return str(module.FILE_CONTENT_EXTENSION), frozenset(module.FILES_TAIL_USED)
 
 
 @cache
