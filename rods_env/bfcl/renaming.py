@@ -31,7 +31,6 @@ class Names(NamedTuple):
         amounts: old to new numbers of gold arguments.
         codes: old to new whole numbers that are ids.
         fuel: the fuel level in gallons, old and new; None if it stays.
-        kinds: the kinds of the entities, one for each.
     """
 
     words: dict[str, str]
@@ -40,7 +39,6 @@ class Names(NamedTuple):
     amounts: dict[float, float]
     codes: dict[int, int]
     fuel: tuple[float, float] | None
-    kinds: tuple[str, ...]
 
 
 def draw_names(entities: Sequence[Entity], contents: Contents, draw: Draw, *, plain: bool) -> Names:
@@ -62,7 +60,7 @@ def draw_names(entities: Sequence[Entity], contents: Contents, draw: Draw, *, pl
     words |= _phrases(of.get("phrase", ()), draw)
     words |= _people(of.get("person", ()), of.get("surname", ()), of.get("username", ()), contents, draw)
     words |= _rows([*of.get("tag", ()), *of.get("handle", ())], contents, draw)
-    codes = _codes(of.get("code", ()), draw)
+    codes = _codes([entity for entity in of.get("code", ()) if entity.old not in words], draw)  # john1234 is john's
     words |= codes
     words |= _places(of.get("place", ()), contents, draw)
     if "find_nearest_tire_shop" in contents.tools:
@@ -81,7 +79,7 @@ def draw_names(entities: Sequence[Entity], contents: Contents, draw: Draw, *, pl
         said |= other_threshold(entity, contents, draw)
     fuel = next((other_fuel(float(entity.about), draw) for entity in of.get("fuel", ())), None)
     numbers = {int(old): int(new) for old, new in codes.items() if old.isdigit() and new.isdigit() and old[0] != "0"}
-    return Names(words, folders, said, amounts, numbers, fuel, tuple(entity.kind for entity in entities))
+    return Names(words, folders, said, amounts, numbers, fuel)
 
 
 # ------------------------------------------------------------------ texts

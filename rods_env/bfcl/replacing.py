@@ -61,6 +61,7 @@ class Replacement:
             at = found.end()
             if articles:  # "Quasar Ltd." at the end of a sentence has its dot
                 word, at = _dotted(found[0], word, text, at)
+                word, at = _owning(found[0], word, text, found.start(), at)
             parts += (before, word)
         return "".join([*parts, text[at:]])
 
@@ -71,6 +72,17 @@ def _dotted(old: str, new: str, text: str, at: int) -> tuple[str, int]:
         return new, at + 1
     ends = old.endswith(".") and not new.endswith((".", "!", "?"))
     return (new + "." if ends and (at == len(text) or re.match(r"\s+[A-Z]|\n", text[at:])) else new), at
+
+
+def _owning(old: str, new: str, text: str, start: int, at: int) -> tuple[str, int]:
+    """The same for the ending of an owner: "Apple's stock", "Omega Industries' stock"."""
+    plural = re.compile(r".* \S+s")
+    if text.startswith("'s", at) and plural.fullmatch(new) and not plural.fullmatch(old):
+        return new + "'", at + 2
+    quoted = text[max(start - 1, 0) : start] == "'"
+    if re.match(r"' [a-z]", text[at:]) and plural.fullmatch(old) and not plural.fullmatch(new) and not quoted:
+        return new + "'s", at + 1
+    return new, at
 
 
 def _bounded(word: str) -> str:

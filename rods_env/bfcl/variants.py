@@ -166,6 +166,8 @@ class BfclSynthesizer:
         if text in self._seen:
             raise SynthesisError("a variant with these texts was made before.", reason="duplicate")
         self._seen[text] = None
+        for kept in ("_steps", "_argument_places"):  # a pool holds many variants, and few are varied again
+            variant.__dict__.pop(kept, None)
         return variant
 
 
