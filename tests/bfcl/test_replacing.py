@@ -68,7 +68,7 @@ def test_a_short_form_shares_its_dot_with_the_sentence(old, new, text, expected)
 
 def test_owners_have_the_ending_that_fits():
     there, back = Replacement({"Apple": "Omega Industries"}), Replacement({"Omega Industries": "Apple"})
-    assert there("Apple's stock, 'Apple' and Apple") == "Omega Industries' stock, 'Omega Industries' and Omega Industries"
+    assert there("Apple's stock, 'Apple'") == "Omega Industries' stock, 'Omega Industries'"
     assert back("Omega Industries' stock, 'Omega Industries' and more") == "Apple's stock, 'Apple' and more"
     assert Replacement({"Ana": "Jonas"})("Ana's mail") == "Jonas's mail"
 

@@ -191,3 +191,14 @@ def test_a_frontier_plays_and_saves_them(mode):
     mine = [env.curriculum.next_group() for _ in range(20)]
     assert [again.curriculum.next_group() for _ in range(20)] == mine
     assert any(task.parent for task in mine)
+
+
+def test_the_command_shows_a_task_beside_its_variants(capsys):
+    from rods_env.cli import app
+
+    with pytest.raises(SystemExit) as done:
+        app(["variants", "bfcl:multi_turn_base_12", "-n", "2", "--quiet"])
+    assert not done.value.code
+    shown = capsys.readouterr().out
+    assert shown.count("multi_turn_base_12-") == 2
+    assert "quantum computing" in shown
