@@ -629,7 +629,7 @@ def test_list_and_show_of_bfcl() -> None:
         (("show", "bfcl:test"), "expected one task; bfcl:test is a set of 400"),
         (("show", "bfcl:nix"), "no BFCL tasks 'bfcl:nix'"),
         (("eval", "--agent", "random", "--tasks", "bfcl:test"), "needs tools with typed ports"),
-        (("variants", "bfcl:multi_turn_base_0"), "graphs are not derived"),
+        (("variants", "bfcl:train"), "expected one task; bfcl:train is a set of 400"),
     ],
 )
 def test_wrong_use_of_bfcl_is_one_sentence(words: tuple[str, ...], error: str) -> None:

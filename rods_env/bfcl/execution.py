@@ -12,7 +12,8 @@ import msgspec
 from rods_env.bfcl.simulators import BfclWorld, Simulators, same_state
 from rods_env.bfcl.tasks import BfclTask
 from rods_env.bfcl.tools import tools_by_name
-from rods_env.errors import SynthesisError
+from rods_env.errors import RodsError, SynthesisError
+from rods_env.tasks.graph import isomorphic
 from rods_env.tasks.task import Call
 
 _SMALL = 10  # numbers up to here stand anywhere by chance
@@ -103,15 +104,22 @@ def same_structure(parent: BfclTask, variant: BfclTask) -> bool:
     """Whether the calls of a variant depend on messages and on each other as those of its parent.
 
     The same functions are called in the same turns; the same calls change their simulators and fail; and each argument
-    stands in the messages of the same turns and in the results of the same earlier calls.
+    stands in the messages of the same turns and in the results of the same earlier calls. Where dependency graphs are
+    derived, they are isomorphic too.
     """
     if [[call.tool for call in turn.calls] for turn in parent.turns] != [
         [call.tool for call in turn.calls] for turn in variant.turns
     ]:
         return False
     mine, theirs = _places(parent), _places(variant)
-    return len(mine) == len(theirs) and all(a.calls == b.calls and (a.chance or b.chance or a == b)
-                                            for a, b in zip(mine, theirs, strict=True))  # fmt: skip
+    if len(mine) != len(theirs) or not all(
+        a.calls == b.calls and (a.chance or b.chance or a == b) for a, b in zip(mine, theirs, strict=True)
+    ):
+        return False
+    try:
+        return isomorphic(parent, variant)
+    except RodsError:  # where no graphs are derived of such tasks, the places have to do
+        return True
 
 
 class _Place(NamedTuple):
