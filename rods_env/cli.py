@@ -196,12 +196,15 @@ def variants(
     from rods_env import cli_tables as tables
     from rods_env.cli_screen import show_variants
     from rods_env.errors import SynthesisError
+    from rods_env.tasks.families import make_synthesizer
     from rods_env.tasks.variants import Synthesizer
 
     check_place(png)
     check_place(json)
     screen, found = make_screen(quiet), find_task(task, file)
-    synthesizer = Synthesizer(seed, keep_tools=keep_tools)
+    own = isinstance(synthesizer := make_synthesizer([found], seed), Synthesizer)
+    if own:
+        synthesizer = Synthesizer(seed, keep_tools=keep_tools)
     made: list[Task] = []
     why = ""
     begun = time.perf_counter()

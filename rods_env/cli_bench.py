@@ -61,6 +61,18 @@ def bench_bfcl(seed: Seed = 0, quick: Quick = False, json: Json = None, quiet: Q
         raise typer.Exit(1)
 
 
+@bench.command("bfcl-variants")
+def bench_bfcl_variants(seed: Seed = 0, quick: Quick = False, json: Json = None, quiet: Quiet = False) -> None:
+    """Make and play variants of BFCL's training tasks; exit code 1 if too few tasks have five, or one is wrong."""
+    from rods_env.benchmarks.bfcl_variants import failures, run
+
+    failed = failures(_measure("BFCL variants", run, seed, quick, json, quiet))
+    for sentence in failed:
+        complain(sentence)
+    if failed:
+        raise typer.Exit(1)
+
+
 @bench.command("rollouts")
 def bench_rollouts(
     policy: Annotated[str, typer.Option(metavar="NAME", help="A tiny policy: `tiny`, or a folder.")] = "tiny",

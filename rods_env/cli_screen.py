@@ -223,6 +223,9 @@ def show_variants(screen: Screen, seed: Task, variants: Sequence[Task]) -> None:
     """A task beside its variants, turn by turn: above the calls what all have in common, below what each has."""
     from rods_env.benchmarks.variants import overlap
 
+    if seed.ENVIRONMENT != Task.ENVIRONMENT:
+        _show_beside(screen, seed, variants)
+        return
     profile, tasks = seed.profile, {"seed": seed} | {str(n): task for n, task in enumerate(variants, 1)}
     screen.line(f"{seed.id} and {counted(len(variants), 'variant')}", style="bold")
     calls = "+".join(map(str, profile.calls))
@@ -250,6 +253,22 @@ def show_variants(screen: Screen, seed: Task, variants: Sequence[Task]) -> None:
         for some in _fitting(nodes, tasks, screen.width):
             screen.line()
             _show_tools(screen, some, tasks)
+
+
+def _show_beside(screen: Screen, seed: Task, variants: Sequence[Task]) -> None:
+    """The same for tasks that keep all their functions: messages and calls, turn by turn, and no graph."""
+    from rods_env.benchmarks.variants import overlap
+
+    tasks = {"seed": seed} | {str(n): task for n, task in enumerate(variants, 1)}
+    screen.line(f"{seed.id} and {counted(len(variants), 'variant')}", style="bold")
+    rows = [(name, task.id, "" if task is seed else f"{overlap(seed, task):.2f}") for name, task in tasks.items()]
+    screen.table((_WHO, "id", "words in common"), rows)
+    for at in range(len(seed.turns)):
+        screen.title(f"Turn {at + 1}")
+        for name, task in tasks.items():
+            said: list[Sequence[Cell]] = [(name, _said(task.turns[at]))]
+            said += [("", call_text(call.tool, call.arguments)) for call in task.turns[at].calls]
+            screen.table(("", ""), said, head=False)
 
 
 def _said(turn: Turn) -> Text:

@@ -645,7 +645,7 @@ def test_validate_of_bfcl() -> None:
         (("show", "bfcl:test"), "expected one task; bfcl:test is a set of 400"),
         (("show", "bfcl:nix"), "no BFCL tasks 'bfcl:nix'"),
         (("eval", "--agent", "random", "--tasks", "bfcl:test"), "needs tools with typed ports"),
-        (("variants", "bfcl:multi_turn_base_0"), "are not derived for tasks of BFCL"),
+        (("variants", "bfcl:train"), "expected one task; bfcl:train is a set of 400"),
     ],
 )
 def test_wrong_use_of_bfcl_is_one_sentence(words: tuple[str, ...], error: str) -> None:

@@ -13,7 +13,7 @@ from rods_env.apis.api import World
 from rods_env.apis.registry import check_apis, lacking_table
 from rods_env.apis.worlds import WorldData, world_from_data, world_to_data
 from rods_env.errors import RodsError
-from rods_env.tasks.task import Kind, Task, Turn, task_to_json
+from rods_env.tasks.task import Kind, Task, Turn, task_from_json, task_to_json
 
 
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -35,8 +35,11 @@ def tasks_to_data(tasks: Iterable[Task]) -> dict[str, Any]:
     """
     numbers: dict[int, int] = {}  # by the identity of a table; the tasks keep all tables alive meanwhile
     tables: list[Any] = []
-    lines = []
+    lines, others = [], []
     for task in {task.id: task for task in tasks}.values():
+        if task.ENVIRONMENT != Task.ENVIRONMENT:  # these have no tables: each is held whole
+            others.append(msgspec.json.decode(task_to_json(task)))
+            continue
         world = task.world
         places: dict[str, int] = {}
         for name, rows in sorted(world.tables.items()):
@@ -49,7 +52,7 @@ def tasks_to_data(tasks: Iterable[Task]) -> dict[str, Any]:
         line = msgspec.json.decode(task_to_json(bare))
         del line["world"]
         lines.append({**line, "now": world.now, "tables": places})
-    return {"tables": tables, "tasks": lines}
+    return {"tables": tables, "tasks": lines, **({"others": others} if others else {})}
 
 
 def shared_tables(tasks: Iterable[Task]) -> list[Task]:
@@ -57,6 +60,9 @@ def shared_tables(tasks: Iterable[Task]) -> list[Task]:
     known: dict[bytes, Any] = {}
     found = []
     for task in tasks:
+        if task.ENVIRONMENT != Task.ENVIRONMENT:
+            found.append(task)
+            continue
         tables = {}
         for name, rows in task.world.tables.items():
             content = msgspec.json.encode(world_to_data(World("", immutables.Map({name: rows}))).tables)
@@ -80,6 +86,9 @@ def tasks_from_data(data: dict[str, Any]) -> dict[str, Task]:
             if lacking:
                 raise RodsError(f"task {line.id}: its world lacks the table {lacking!r} of one of its APIs.")
             tasks[line.id] = Task(line.id, line.kind, line.apis, line.turns, world, line.parent)
+        for other in data.get("others", ()):
+            task = task_from_json(msgspec.json.encode(other))
+            tasks[task.id] = task
     except (msgspec.ValidationError, KeyError, IndexError, TypeError, ValueError) as error:
         raise RodsError(f"these are no stored tasks: {error!r}.") from None
     return tasks

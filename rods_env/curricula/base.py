@@ -46,7 +46,8 @@ class Curriculum(ABC):
     Args:
         tasks: the seeds, with distinct ids.
         seed: of all draws, those of the synthesizer included if none is given.
-        synthesizer: what makes variants; None: `Synthesizer(seed)` where one is needed.
+        synthesizer: what makes variants; None: the one for these tasks (`make_synthesizer`)
+            where one is needed.
         window: over how many groups `metrics` looks back; 256 [ours].
         capacity: how many made tasks the pool holds beside the seeds.
         numbers: the settings by which a saved state recognises its configuration, with values that JSON keeps.
@@ -79,9 +80,9 @@ class Curriculum(ABC):
         self.statistics = Statistics(window, len(tasks))
         self.rejected: Counter[str] = Counter()
         if synthesizer is None and self.SYNTHESIZES:
-            from rods_env.tasks.variants import Synthesizer  # making tasks imports what playing does not need
+            from rods_env.tasks.families import make_synthesizer  # making tasks imports what playing does not need
 
-            synthesizer = Synthesizer(seed)
+            synthesizer = make_synthesizer(tasks, seed)
         self._synthesizer = synthesizer
         self._open = OpenGroups()
 

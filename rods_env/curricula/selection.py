@@ -17,7 +17,7 @@ def stratify(seeds: Sequence[Member], *, by_depth: bool = True) -> list[list[Mem
     strata: dict[tuple[str, int, int], list[Member]] = {}
     for seed in seeds:
         task = seed.task
-        stratum = strata.setdefault((task.kind, seed.turns, task.profile.depth if by_depth else 0), [])
+        stratum = strata.setdefault((task.kind, seed.turns, task.depth if by_depth else 0), [])
         seed.stratum = len(strata) - 1 if not stratum else stratum[0].stratum
         seed.seat = len(stratum)
         stratum.append(seed)

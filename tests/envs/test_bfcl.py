@@ -103,9 +103,10 @@ def test_tasks_are_plain_data(tasks):
     assert again.gold.answers == task.gold.answers
 
 
-def test_they_are_not_written_to_task_files(tasks, tmp_path):
-    with pytest.raises(RodsError, match="none of this project's own"):
-        rods_env.save_tasks([tasks["multi_turn_base_0"]], tmp_path / "x.jsonl")
+def test_they_go_through_task_files(tasks, tmp_path):
+    some = list(tasks.values())[::20]
+    rods_env.save_tasks(some, tmp_path / "x.jsonl.gz")
+    assert rods_env.load_tasks(tmp_path / "x.jsonl.gz") == some
 
 
 @pytest.mark.parametrize(
