@@ -12,7 +12,7 @@ import msgspec
 from rods_env.bfcl.simulators import BfclWorld, Simulators, same_state
 from rods_env.bfcl.tasks import BfclTask
 from rods_env.bfcl.tools import tools_by_name
-from rods_env.errors import RodsError, SynthesisError
+from rods_env.errors import SynthesisError
 from rods_env.tasks.graph import isomorphic
 from rods_env.tasks.task import Call
 
