@@ -645,6 +645,8 @@ def test_validate_of_bfcl() -> None:
         (("show", "bfcl:test"), "expected one task; bfcl:test is a set of 400"),
         (("show", "bfcl:nix"), "no BFCL tasks 'bfcl:nix'"),
         (("eval", "--agent", "random", "--tasks", "bfcl:test"), "needs tools with typed ports"),
+        (("train", "--tasks", "bfcl:train"), "has words for this project's own services only"),
+        (("eval", "--agent", "tiny", "--tasks", "bfcl:test"), "has words for this project's own services only"),
         (("variants", "bfcl:train"), "expected one task; bfcl:train is a set of 400"),
     ],
 )

@@ -17,13 +17,14 @@ import copy
 import datetime
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from rods_env.agents.speech import CompactSpeech, PlainSpeech, Speech, signature, tool_name, with_signatures
 from rods_env.envs.transcript import Message
 from rods_env.errors import RodsError
+from rods_env.tasks.task import Task
 
 __all__ = ["TOOL_DOCS", "Chat", "CompactSpeech", "Dialogue", "PlainSpeech", "Speech", "signature"]
 
@@ -182,6 +183,19 @@ class Chat:
         if len(pieces) != len(said) + 1:
             raise self._edits()
         return "".join(piece + text for piece, text in zip(pieces, [*said, ""], strict=True))
+
+    def check_tasks(self, tasks: Iterable[Task]) -> None:
+        """Checks that the policy has words for these tasks.
+
+        Raises:
+            RodsError: if it is a tiny one, and a task is not of this project's own services.
+        """
+        foreign = next((task for task in tasks if task.ENVIRONMENT != Task.ENVIRONMENT), None)
+        if self.speech == "compact" and foreign is not None:
+            raise RodsError(
+                f"the policy {self.name} has words for this project's own services only, and {foreign.id} is a task of "
+                f"{foreign.ENVIRONMENT}: choose a chat model (--preset smollm2, or --policy OWNER/NAME)."
+            )
 
     def begin(self, info: Mapping[str, Any]) -> Dialogue:
         """The dialogue of an episode that was just reset, from the information of the environment."""

@@ -93,7 +93,7 @@ class GrpoAgent:
         step: how many steps were made.
 
     Raises:
-        RodsError: for settings out of range, or tasks that cannot be read.
+        RodsError: for settings out of range, tasks that cannot be read, or tasks that the policy has no words for.
     """
 
     def __init__(
@@ -111,6 +111,7 @@ class GrpoAgent:
         self.folder = run if isinstance(run, RunFolder) else RunFolder(run)
         self.tasks = list(tasks) if tasks is not None else chosen_tasks(settings.tasks, settings.tasks_limit)
         self.heldout = list(heldout) if heldout is not None else chosen_tasks(settings.heldout, settings.heldout_limit)
+        policy.chat.check_tasks([*self.tasks, *self.heldout])
         self.ranks = find_ranks(policy.model)
         micro_batch(settings, self.ranks.count)
         if settings.credit == "turn" and settings.groups_per_step % self.ranks.count:

@@ -228,8 +228,10 @@ class RolloutEngine:
             The rollouts, in the order of `starts`.
 
         Raises:
-            RodsError: if a start has a snapshot without a dialogue, or environments do nothing but crash.
+            RodsError: if a start has a snapshot without a dialogue, the policy has no words for a task, or environments
+                do nothing but crash.
         """
+        self.chat.check_tasks(start.task for start in starts)
         waiting: deque[tuple[int, Start, int]] = deque()
         for place, start in enumerate(starts):
             if (start.snapshot is None) != (start.dialogue is None):
