@@ -1,0 +1,51 @@
+"""The arms of the benchmark: what is compared, each a curriculum, or warm-up that goes on in place of reward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from rods_env.curricula.base import Curriculum
+from rods_env.curricula.fixed import DynamicSampling, FixedCurriculum
+from rods_env.curricula.frontier import Frontier
+from rods_env.curricula.offline import OfflinePool, OneShotFrontier
+from rods_env.curricula.replay import PrioritizedReplay
+from rods_env.curricula.synthetic import Fresh, RandomSynthesis
+from rods_env.errors import RodsError
+from rods_env.tasks.task import Task
+
+SFT_MORE = "sft-more"  # no curriculum: as many demonstrations of the warm-up's stream as others play rollouts
+AUGMENTED = "augmented"  # fixed data with errors that say what would help
+
+# The paper's pool; at most 400 made tasks live beside the seeds, however few these are [paper].
+_pool = partial(Frontier, mode="pool", capacity=400)
+
+ARMS: dict[str, Callable[..., Curriculum] | None] = {
+    "fixed": FixedCurriculum,
+    "dapo": DynamicSampling,
+    "replay": PrioritizedReplay,
+    AUGMENTED: FixedCurriculum,
+    "random": partial(RandomSynthesis, capacity=400),
+    "oneshot": partial(OneShotFrontier, capacity=400),
+    "no-retire": partial(_pool, retire=False),
+    "binary": partial(_pool, reward="binary"),
+    "rods-mean": partial(_pool, signal="mean", rule="ranked", quotas="equal"),  # as the paper has it
+    "offline17k": OfflinePool,
+    SFT_MORE: None,
+    "rods": _pool,
+    "fresh": Fresh,
+    "fresh-shapes": partial(Fresh, shapes="new"),
+    "stream": partial(Frontier, mode="stream"),
+}
+
+
+def make_arm(name: str, tasks: Sequence[Task], seed: int) -> Curriculum | None:
+    """The curriculum of an arm; None for `sft-more`.
+
+    Raises:
+        RodsError: for an unknown arm.
+    """
+    if name not in ARMS:
+        raise RodsError(f"unknown arm {name!r}: expected one of {', '.join(ARMS)}.")
+    make = ARMS[name]
+    return None if make is None else make(tasks, seed=seed)
