@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from rods_env.benchmarks.curricula.cells import Spec
 from rods_env.curricula.base import Curriculum
 from rods_env.curricula.fixed import DynamicSampling, FixedCurriculum
 from rods_env.curricula.frontier import Frontier
@@ -14,6 +15,7 @@ from rods_env.curricula.synthetic import Fresh, RandomSynthesis
 from rods_env.errors import RodsError
 from rods_env.tasks.task import Task
 
+FIXED = "fixed"  # what all others are compared to
 SFT_MORE = "sft-more"  # no curriculum: as many demonstrations of the warm-up's stream as others play rollouts
 AUGMENTED = "augmented"  # fixed data with errors that say what would help
 
@@ -21,7 +23,7 @@ AUGMENTED = "augmented"  # fixed data with errors that say what would help
 _pool = partial(Frontier, mode="pool", capacity=400)
 
 ARMS: dict[str, Callable[..., Curriculum] | None] = {
-    "fixed": FixedCurriculum,
+    FIXED: FixedCurriculum,
     "dapo": DynamicSampling,
     "replay": PrioritizedReplay,
     AUGMENTED: FixedCurriculum,
@@ -49,3 +51,10 @@ def make_arm(name: str, tasks: Sequence[Task], seed: int) -> Curriculum | None:
         raise RodsError(f"unknown arm {name!r}: expected one of {', '.join(ARMS)}.")
     make = ARMS[name]
     return None if make is None else make(tasks, seed=seed)
+
+
+def order_of(spec: Spec) -> tuple[str, int, int, bool, int, str]:
+    """The place of a cell in a grid: by set, number of seeds and seed, `fixed` first, the other arms as in `ARMS`."""
+    known = list(ARMS)
+    place = known.index(spec.arm) if spec.arm in known else len(known)
+    return spec.tasks, spec.seed_count, spec.seed, spec.arm != FIXED, place, spec.arm

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -87,6 +88,8 @@ class Cell(msgspec.Struct, frozen=True):
         injected: of first groups of made tasks: `groups`, and how many were `hard`, `middle`, `mastered` by their mean,
             and `disagreed`.
         seconds: wall clock by part: `play`, `update`, `curriculum` (synthesis included), `evaluate`.
+        digests: for each set a digest of the ids of its tasks, in order (`digest_of`); empty if they were not kept.
+            Seeds with one digest were tested on the same tasks, which widens intervals over seeds and tasks.
     """
 
     spec: Spec
@@ -95,6 +98,7 @@ class Cell(msgspec.Struct, frozen=True):
     bands: dict[str, float]
     injected: dict[str, int]
     seconds: dict[str, float]
+    digests: dict[str, str] = {}
 
     @property
     def best(self) -> int:
@@ -104,6 +108,11 @@ class Cell(msgspec.Struct, frozen=True):
     def solved(self, checkpoint: int, name: str) -> Outcomes:
         """Which tasks of a kept set were solved at a checkpoint, bool of shape `(tasks,)`."""
         return unpacked(self.checkpoints[checkpoint].outcomes[name], self.sizes[name])
+
+
+def digest_of(tasks: Sequence[Task]) -> str:
+    """What tells one held-out set from another: a digest of the ids of its tasks, in order."""
+    return hashlib.sha256("\n".join(task.id for task in tasks).encode()).hexdigest()[:16]
 
 
 def packed(solved: Sequence[bool] | Outcomes) -> str:
@@ -122,15 +131,17 @@ class Recorder:
     Args:
         spec: of the cell.
         sizes: tasks in each set.
+        digests: of the tasks of each set, see `Cell`.
 
     Attributes:
         rollouts, updates, tokens: counted so far; the learner adds to the last two.
         seconds: wall clock by part; the learner adds to it.
     """
 
-    def __init__(self, spec: Spec, sizes: Mapping[str, int]) -> None:
+    def __init__(self, spec: Spec, sizes: Mapping[str, int], digests: Mapping[str, str] = {}) -> None:
         self.spec = spec
         self.sizes = dict(sizes)
+        self.digests = dict(digests)
         self.rollouts = self.updates = self.tokens = 0
         self.seconds = dict.fromkeys(("play", "update", "curriculum", "evaluate"), 0.0)
         self._checkpoints: list[Checkpoint] = []
@@ -182,7 +193,7 @@ class Recorder:
         """What was collected."""
         seconds = {name: round(value, 2) for name, value in self.seconds.items()}
         bands = {name: round(value, 6) for name, value in self._bands.items()}
-        return Cell(self.spec, self.sizes, self._checkpoints, bands, self._injected, seconds)
+        return Cell(self.spec, self.sizes, self._checkpoints, bands, self._injected, seconds, self.digests)
 
 
 def _window(groups: Sequence[tuple[float, bool, int, int, str]]) -> dict[str, float]:
@@ -207,6 +218,11 @@ def _window(groups: Sequence[tuple[float, bool, int, int, str]]) -> dict[str, fl
 def write_settings(settings: Mapping[str, Any]) -> str:
     """Settings as `Spec` keeps them."""
     return json.dumps(dict(settings), sort_keys=True, separators=(",", ":"))
+
+
+def write_cell(cell: Cell) -> bytes:
+    """A cell as JSON on one line; equal cells give equal bytes."""
+    return msgspec.json.encode(cell, order="deterministic")
 
 
 def read_cell(content: bytes, where: str) -> Cell:
