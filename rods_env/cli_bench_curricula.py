@@ -55,7 +55,7 @@ def bench_curricula(
     ] = None,
     run: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="For runs and the report (default: runs/bench-curricula/NAME of the policy)."),
+        typer.Option(metavar="FOLDER", help="For runs and the report (default: runs/bench-curricula/POLICY)."),
     ] = None,
     target: Annotated[
         float | None,

@@ -191,11 +191,14 @@ def resampled(paired: Paired, resamples: int = RESAMPLES, seed: int = 0) -> Arra
 def _resampled_means(values: Array, resamples: int, rng: np.random.Generator) -> Array:
     """Row means of bootstrap samples of columns, of shape `(resamples, rows)`.
 
-    Outcomes have few distinct columns. How often each is drawn is multinomial, so this is the plain bootstrap, without
-    an index for every task of every sample.
+    Outcomes have few distinct columns, and how often each is drawn is multinomial: the plain bootstrap without an index
+    for every task of every sample. Areas may have many, and then indices are drawn faster.
     """
     columns, counts = np.unique(values, axis=1, return_counts=True)
     n = values.shape[1]
+    if len(counts) > n // 10:
+        drawn = rng.integers(n, size=(resamples, n))
+        return np.array([row[drawn].mean(axis=1) for row in values]).T
     return np.asarray(rng.multinomial(n, counts / n, size=resamples) @ columns.T / n)
 
 

@@ -31,7 +31,7 @@ def tables(results: Results) -> str:
 
 
 def brief_tables(results: Results) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """Title, heads and rows of what fits on a screen: how every arm does, and the targets without those of ablations."""
+    """Title, heads and rows of what fits on a screen: how every arm does, and the targets but those of ablations."""
     for count, part in results.parts.items():
         rows = [
             [name, str(len(arm.seeds)), *(_between(arm.sets[one].final) for one in KEPT_SETS),
