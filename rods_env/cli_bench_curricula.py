@@ -228,5 +228,5 @@ def _wanted(cells: Sequence[Cell], arms: str | None, seeds: str | None, counts: 
 
 def _folder_name(policy: str) -> str:
     """The last part of a path or id, as the name of a folder."""
-    name = Path(policy).name
+    name = Path(policy).name.strip(".")
     return "".join(c if c.isalnum() or c in "-_." else "-" for c in name) or "policy"

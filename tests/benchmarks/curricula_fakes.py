@@ -25,8 +25,8 @@ def spec_of(arm="fixed", seed=0, count=50, rollouts=900, **others) -> Spec:
 
 
 def cell_of(spec: Spec, points: int = 4, tasks: int = 200, gain: float | None = None, digests=None) -> Cell:
-    """A learning curve from 0.17 upwards; which tasks are solved is drawn per seed and alike in all arms."""
-    rng = np.random.default_rng([spec.seed, spec.seed_count])
+    """A learning curve from 0.17 upwards; tasks are as hard in all arms, and with digests in all seeds."""
+    rng = np.random.default_rng([0 if digests else spec.seed, spec.seed_count])
     luck = {name: rng.random(tasks) for name in SETS}
     own = np.random.default_rng([spec.seed, spec.seed_count, *spec.arm.encode()])
     gain = GAINS[spec.arm] + own.normal(0, 0.02) if gain is None else gain
@@ -51,7 +51,7 @@ def cell_of(spec: Spec, points: int = 4, tasks: int = 200, gain: float | None = 
         ))  # fmt: skip
     bands = {"inside_groups": 60.0, "inside_variance": 7.0, "outside_groups": 30.0, "outside_variance": 1.6}
     injected = dict.fromkeys(("groups", "hard", "middle", "mastered", "disagreed"), 0)
-    if GAINS[spec.arm] > 0.1:
+    if GAINS.get(spec.arm, gain) > 0.1:
         injected = {"groups": 40, "hard": 10, "middle": 22, "mastered": 8, "disagreed": 25}
     seconds = {"play": 20.0 + spec.seed, "update": 9.0, "curriculum": 1.0, "evaluate": 4.0}
     return Cell(spec, dict.fromkeys(SETS, tasks), made, bands, injected, seconds, digests or {})
@@ -71,6 +71,8 @@ def train(spec: Spec, folder: Path, on_checkpoint: Callable[[Checkpoint], None])
                 raise RodsError("this arm needs what is not there.")
             case "break":
                 raise ZeroDivisionError("a bug")
+            case "slow":
+                time.sleep(0.5)
             case "die":
                 os._exit(9)
             case "wait":  # for the end of whoever started this process

@@ -146,13 +146,13 @@ def test_resampling_is_the_plain_bootstrap(shared, distinct):
         values += rng.normal(0, 0.2, 60)
     ours = resampled(Paired(list(values), shared), 20_000).mean(axis=1)
     plain = []
-    for _ in range(20_000):
+    for _ in range(8000):
         seeds = rng.integers(4, size=4)
         tasks = rng.integers(60, size=60) if shared else rng.integers(60, size=(4, 60))
         plain.append(values[seeds[:, None], tasks].mean())
-    assert ours.mean() == pytest.approx(np.mean(plain), abs=0.003)
+    assert ours.mean() == pytest.approx(np.mean(plain), abs=0.005)
     for level in (0.025, 0.25, 0.75, 0.975):
-        assert np.quantile(ours, level) == pytest.approx(np.quantile(plain, level), abs=0.01)
+        assert np.quantile(ours, level) == pytest.approx(np.quantile(plain, level), abs=0.015)
 
 
 def test_equal_seeds_give_equal_intervals_and_others_do_not():

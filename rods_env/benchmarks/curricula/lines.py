@@ -39,11 +39,9 @@ def style_of(arm: str, arms: Sequence[str]) -> tuple[str, str]:
 
 
 def new_figure(width: float, height: float, *shape: int) -> tuple[Figure, list[Axes]]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     fig = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
-    FigureCanvasAgg(fig)
     rows, columns = shape if len(shape) == 2 else (1, shape[0])
     return fig, list(fig.subplots(rows, columns, squeeze=False).flat)
 

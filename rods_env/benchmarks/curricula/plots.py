@@ -187,11 +187,13 @@ def _window(point: Checkpoint, key: str) -> float | None:
 
 def _small_png(fig: Figure) -> bytes:
     """A figure as PNG in 256 colours, a third of the size: results are kept in the repository."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
-    drawn, small = io.BytesIO(), io.BytesIO()
-    fig.savefig(drawn, format="png", dpi=fig.dpi)
-    Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(small, "png", optimize=True)
+    canvas, small = FigureCanvasAgg(fig), io.BytesIO()
+    canvas.draw()  # type: ignore[no-untyped-call]
+    image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")  # type: ignore[no-untyped-call]
+    image.quantize(256, dither=Image.Dither.NONE).save(small, "png", optimize=True)
     return small.getvalue()
 
 
