@@ -80,7 +80,7 @@ def each_arm(runs: Runs) -> tuple[Figure, str]:
     """A small panel for each arm with bands, all others behind it in grey."""
     columns = min(5, len(runs))
     rows = -(-len(runs) // columns)
-    fig, panels = new_figure(max(2.5 * columns, 5.0), 1.0 + 2.1 * rows, rows, columns)
+    fig, panels = new_figure(max(2.5 * columns, 8.0), 1.2 + 2.1 * rows, rows, columns)
     means = {arm: series(cells, partial(_success, name="seen")) for arm, cells in runs.items()}
     for axes, (arm, cells) in zip(panels, runs.items(), strict=False):
         colour, _ = style_of(arm, list(runs))
@@ -92,8 +92,10 @@ def each_arm(runs: Runs) -> tuple[Figure, str]:
         for name, dash in (("unseen", "--"), ("seen", "-")):
             at, values = series(cells, partial(_success, name=name))
             band(axes, at, values, colour, 0.22 if name == "seen" else 0.1)
-            axes.plot(at, values.mean(axis=0), dash, color=colour, linewidth=1.8 if name == "seen" else 1.2, zorder=3)
-        axes.set_xlim(0, None)
+            width = 1.8 if name == "seen" else 1.2
+            mark = "o" if len(at) == 1 else ""
+            axes.plot(at, values.mean(axis=0), dash, color=colour, linewidth=width, marker=mark, zorder=3)
+        axes.set_xlim(0, max(axes.get_xlim()[1], 1.0))
         thousands(axes)
     for axes in panels[len(runs) :]:
         axes.set_visible(False)
@@ -107,7 +109,7 @@ def each_arm(runs: Runs) -> tuple[Figure, str]:
             axes.tick_params(labelbottom=False)
         else:
             axes.set_xlabel("rollouts")
-    return fig, "Success by arm: seen shapes solid, unseen dashed, 95 % bands over runs; grey the others, darker fixed"
+    return fig, "By arm: seen shapes solid, unseen dashed, 95 % bands; in grey the others"
 
 
 def groups(runs: Runs) -> tuple[Figure, str]:
