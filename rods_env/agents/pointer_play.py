@@ -1,0 +1,107 @@
+"""Episodes of the pointer policy: groups for training, one greedy episode a task for evaluation, and the oracle's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from rods_env.agents.pointer import Batch, PointerNet
+from rods_env.agents.pointer_tree import Forest, Node
+from rods_env.errors import RodsError
+from rods_env.tasks.task import Task
+
+_MOST_STATES = 512  # states that are scored at once
+
+
+class Episode(NamedTuple):
+    """An episode that ended.
+
+    Attributes:
+        nodes: the states in which it acted, and the one in which it ended.
+        actions: what it did in each but the last.
+    """
+
+    nodes: list[Node]
+    actions: list[int]
+
+    @property
+    def progress(self) -> float:
+        """R_P, in [0, 1]."""
+        return self.nodes[-1].progress
+
+    @property
+    def success(self) -> bool:
+        """Whether every turn passed."""
+        return self.nodes[-1].progress >= 1.0
+
+
+def play(
+    net: PointerNet, forest: Forest, roots: Sequence[Node], rng: np.random.Generator | None = None
+) -> list[Episode]:
+    """Plays an episode from each root, in lockstep.
+
+    Args:
+        net: the policy.
+        forest: grows the trees.
+        roots: one for each episode; the same one for several episodes of a group.
+        rng: draws actions, at temperature 1; None: the likeliest action, the first of equals.
+    """
+    episodes = [Episode([root], []) for root in roots]
+    running = [episode for episode in episodes if episode.nodes[-1].ended is None]
+    scored: dict[int, np.ndarray] = {}  # cumulated probabilities, or the likeliest action, of nodes by identity
+    while running:
+        here = {id(episode.nodes[-1]): episode.nodes[-1] for episode in running}
+        scored.update(_scores(net, [node for key, node in here.items() if key not in scored], rng is None))
+        draws = None if rng is None else rng.random(len(running))
+        for at, episode in enumerate(running):
+            node = episode.nodes[-1]
+            found = scored[id(node)]
+            action = int(found[0]) if draws is None else int(np.searchsorted(found, draws[at] * found[-1], "right"))
+            episode.actions.append(action)
+            episode.nodes.append(forest.child(node, action))
+        running = [episode for episode in running if episode.nodes[-1].ended is None]
+    forest.leave()
+    return episodes
+
+
+def oracle(forest: Forest, task: Task) -> Episode:
+    """The episode of the gold calls.
+
+    Raises:
+        RodsError: if one of them is not among the actions.
+    """
+    episode = Episode([forest.root(task)], [])
+    for turn in task.turns:
+        for call in turn.calls:
+            env = episode.nodes[-1].env
+            action = None if env is None else env.action_of(call.tool, call.arguments)
+            if action is None:
+                forest.leave()
+                raise RodsError(f"{task.id}: the gold call {call.tool}({dict(call.arguments)}) is not among the actions.")
+            _go(forest, episode, action)
+        _go(forest, episode, 0)
+    forest.leave()
+    return episode
+
+
+def _go(forest: Forest, episode: Episode, action: int) -> None:
+    episode.actions.append(action)
+    episode.nodes.append(forest.child(episode.nodes[-1], action))
+
+
+def _scores(net: PointerNet, nodes: Sequence[Node], greedy: bool) -> dict[int, np.ndarray]:
+    """For each node the sums of probabilities up to each action, or the likeliest action alone."""
+    found = {}
+    for start in range(0, len(nodes), _MOST_STATES):
+        some = nodes[start : start + _MOST_STATES]
+        with torch.no_grad():
+            logs = net(Batch(some)).numpy()
+        end = 0
+        for node in some:
+            begin, end = end, end + len(node.tool)
+            mine = logs[begin:end]
+            found[id(node)] = np.array([mine.argmax()]) if greedy else np.exp(mine, dtype=np.float64).cumsum()
+    return found
