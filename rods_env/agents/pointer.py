@@ -135,7 +135,8 @@ class PointerNet(nn.Module):
         """Writes the weights; a file that stands there is replaced at once or not at all."""
         path = Path(path)
         temporary = path.with_name(f".{path.name}.part")
-        torch.save({"tools": self.tools, "width": self.width, "seed": self.seed, "weights": self.state_dict()}, temporary)
+        kept = {"tools": self.tools, "width": self.width, "seed": self.seed, "weights": self.state_dict()}
+        torch.save(kept, temporary)
         temporary.replace(path)
 
     @classmethod

@@ -80,7 +80,7 @@ def oracle(forest: Forest, task: Task) -> Episode:
             action = None if env is None else env.action_of(call.tool, call.arguments)
             if action is None:
                 forest.leave()
-                raise RodsError(f"{task.id}: the gold call {call.tool}({dict(call.arguments)}) is not among the actions.")
+                raise RodsError(f"{task.id}: the gold call of {call.tool} is not among the actions: {call.arguments}.")
             _go(forest, episode, action)
         _go(forest, episode, 0)
     forest.leave()

@@ -7,7 +7,7 @@ environment is only stepped where nobody went before. What is sampled is the sam
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from rods_env.benchmarks.curricula.cells import Spec
-from rods_env.curricula.base import Curriculum
+from rods_env.curricula.base import Curriculum, VariantMaker
 from rods_env.curricula.fixed import DynamicSampling, FixedCurriculum
 from rods_env.curricula.frontier import Frontier
 from rods_env.curricula.offline import OfflinePool, OneShotFrontier
@@ -17,6 +17,7 @@ from rods_env.tasks.task import Task
 
 FIXED = "fixed"  # what all others are compared to
 SFT_MORE = "sft-more"  # no curriculum: as many demonstrations of the warm-up's stream as others play rollouts
+FRESH_SHAPES = "fresh-shapes"
 AUGMENTED = "augmented"  # fixed data with errors that say what would help
 
 # The paper's pool; at most 400 made tasks live beside the seeds, however few these are [paper].
@@ -36,13 +37,27 @@ ARMS: dict[str, Callable[..., Curriculum] | None] = {
     SFT_MORE: None,
     "rods": _pool,
     "fresh": Fresh,
-    "fresh-shapes": partial(Fresh, shapes="new"),
+    FRESH_SHAPES: partial(Fresh, shapes="new"),
     "stream": partial(Frontier, mode="stream"),
 }
 
 
-def make_arm(name: str, tasks: Sequence[Task], seed: int) -> Curriculum | None:
+def make_arm(
+    name: str,
+    tasks: Sequence[Task],
+    seed: int,
+    *,
+    synthesizer: VariantMaker | None = None,
+    source: Callable[[int], Iterator[Task]] | None = None,
+) -> Curriculum | None:
     """The curriculum of an arm; None for `sft-more`.
+
+    Args:
+        name: of `ARMS`.
+        tasks: the seeds.
+        seed: of the curriculum.
+        synthesizer: what makes variants; None: the one for these tasks.
+        source: makes the stream that `fresh-shapes` draws from; None: tasks of all services, see `Fresh`.
 
     Raises:
         RodsError: for an unknown arm.
@@ -50,7 +65,10 @@ def make_arm(name: str, tasks: Sequence[Task], seed: int) -> Curriculum | None:
     if name not in ARMS:
         raise RodsError(f"unknown arm {name!r}: expected one of {', '.join(ARMS)}.")
     make = ARMS[name]
-    return None if make is None else make(tasks, seed=seed)
+    if make is None:
+        return None
+    further = {"source": source} if name == FRESH_SHAPES and source is not None else {}
+    return make(tasks, seed=seed, synthesizer=synthesizer, **further)
 
 
 def order_of(spec: Spec) -> tuple[str, int, int, bool, int, str]:
