@@ -39,7 +39,7 @@ class Episode(NamedTuple):
 
 
 def play(
-    net: PointerNet, forest: Forest, roots: Sequence[Node], rng: np.random.Generator | None = None
+    net: PointerNet, forest: Forest, roots: Sequence[Node], noise: np.ndarray | None = None
 ) -> list[Episode]:
     """Plays an episode from each root, in lockstep.
 
@@ -47,22 +47,23 @@ def play(
         net: the policy.
         forest: grows the trees.
         roots: one for each episode; the same one for several episodes of a group.
-        rng: draws actions, at temperature 1; None: the likeliest action, the first of equals.
+        noise: what draws actions at temperature 1: uniform numbers in [0, 1) of shape `(episodes, forest.max_steps)`,
+            so that an episode's chance is its own. None: the likeliest action, the first of equals.
     """
     episodes = [Episode([root], []) for root in roots]
-    running = [episode for episode in episodes if episode.nodes[-1].ended is None]
-    scored: dict[int, np.ndarray] = {}  # cumulated probabilities, or the likeliest action, of nodes by identity
+    running = list(enumerate(episodes))
+    scored: dict[int, np.ndarray] = {}  # by identity of the node
     while running:
-        here = {id(episode.nodes[-1]): episode.nodes[-1] for episode in running}
-        scored.update(_scores(net, [node for key, node in here.items() if key not in scored], rng is None))
-        draws = None if rng is None else rng.random(len(running))
-        for at, episode in enumerate(running):
-            node = episode.nodes[-1]
-            found = scored[id(node)]
-            action = int(found[0]) if draws is None else int(np.searchsorted(found, draws[at] * found[-1], "right"))
-            episode.actions.append(action)
-            episode.nodes.append(forest.child(node, action))
-        running = [episode for episode in running if episode.nodes[-1].ended is None]
+        here = {id(episode.nodes[-1]): episode.nodes[-1] for _, episode in running}
+        scored.update(_scores(net, [node for key, node in here.items() if key not in scored], noise is None))
+        for row, episode in running:
+            found = scored[id(episode.nodes[-1])]
+            if noise is None:
+                action = int(found[0])
+            else:
+                action = int(np.searchsorted(found, noise[row, len(episode.actions)] * found[-1], "right"))
+            _go(forest, episode, action)
+        running = [(row, episode) for row, episode in running if episode.nodes[-1].ended is None]
     forest.leave()
     return episodes
 

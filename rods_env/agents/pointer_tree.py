@@ -7,6 +7,7 @@ environment is only stepped where nobody went before. What is sampled is the sam
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,8 +36,8 @@ class Node:
     """
 
     __slots__ = (
-        "called", "children", "ended", "env", "known", "made", "paid", "place", "progress", "snapshot", "state",
-        "tool", "turn", "words",
+        "called", "children", "ended", "env", "known", "made", "paid", "progress", "snapshot", "state", "tool", "turn",
+        "words",
     )  # fmt: skip
 
     def __init__(
@@ -56,7 +57,6 @@ class Node:
         self.snapshot = snapshot
         self.children: dict[int, Node] = {}
         self.env: DiscreteActions | None = None  # an environment that stands here
-        self.place = -1  # in a batch
 
 
 class Forest:
@@ -66,20 +66,32 @@ class Forest:
         max_steps: steps after which an episode is truncated.
         attempts_per_turn: failed calls after which a turn closes.
         max_actions: of `DiscreteActions`.
+        keep: trees of how many tasks are kept, those that were asked for last.
     """
 
-    def __init__(self, *, max_steps: int = 40, attempts_per_turn: int = 4, max_actions: int = 256) -> None:
+    def __init__(
+        self, *, max_steps: int = 16, attempts_per_turn: int = 4, max_actions: int = 256, keep: int = 500
+    ) -> None:
         self.max_steps = max_steps
         self.attempts_per_turn = attempts_per_turn
         self.max_actions = max_actions
+        self.keep = keep
+        self._roots: OrderedDict[str, Node] = OrderedDict()
         self._free: list[DiscreteActions] = []
         self._standing: list[Node] = []  # nodes at which an environment stands
 
     def root(self, task: Task) -> Node:
-        """The beginning of a task."""
+        """The beginning of a task, with what was visited of its tree before."""
+        found = self._roots.get(task.id)
+        if found is not None:
+            self._roots.move_to_end(task.id)
+            return found
         env = self._take(task)
         observation, info = env.reset(options={"task": task})
-        return self._stand(Node(observation, {"turn": 0, "progress": 0.0, **info}, 0.0, _snapshot(env)), env)
+        root = self._roots[task.id] = self._stand(Node(observation, info, 0.0, _snapshot(env)), env)
+        if len(self._roots) > self.keep:
+            self._roots.popitem(last=False)
+        return root
 
     def child(self, node: Node, action: int) -> Node:
         """The state behind an action.
