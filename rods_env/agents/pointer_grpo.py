@@ -7,7 +7,6 @@ relative to the group's, one step of gradient ascent on fresh episodes, so that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -32,30 +31,22 @@ class PointerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         scale: whether advantages are divided by the group's standard deviation.
         max_norm: to which gradients are clipped.
         width: of the network.
-        warmup_tasks: tasks whose oracle episodes are shown before.
         warmup_epochs: how often each is shown.
         warmup_rate: the learning rate of Adam there.
         warmup_batch: episodes of an update there.
-        evaluations: how many checkpoints a run has beside its first.
-        heldout: tasks of each held-out set.
-        tuning: tasks of the tuning set.
     """
 
     group_size: int = 8
     groups_per_step: int = 32
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-3
     entropy: float = 0.0
     credit: str = "turn"
     scale: bool = True
     max_norm: float = 1.0
     width: int = 96
-    warmup_tasks: int = 400
-    warmup_epochs: int = 6
+    warmup_epochs: int = 12
     warmup_rate: float = 1e-3
     warmup_batch: int = 32
-    evaluations: int = 8
-    heldout: int = 1000
-    tuning: int = 400
 
 
 def warm_up(net: PointerNet, episodes: Sequence[Episode], settings: PointerSettings, seed: int) -> list[float]:
@@ -77,15 +68,24 @@ def warm_up(net: PointerNet, episodes: Sequence[Episode], settings: PointerSetti
         order = rng.permutation(len(episodes))
         total, count = 0.0, 0
         for start in range(0, len(order), settings.warmup_batch):
-            chosen = [episodes[k] for k in order[start : start + settings.warmup_batch]]
-            steps = [(node, action) for e in chosen for node, action in zip(e.nodes, e.actions, strict=False)]
-            weights = Weights()
-            for node, action in steps:
-                weights.add(node, action, 1.0 / len(steps))
-            total += weights.ascend(net, optimizer, settings) * len(steps)
-            count += len(steps)
+            shown = [episodes[k] for k in order[start : start + settings.warmup_batch]]
+            steps = sum(len(episode.actions) for episode in shown)
+            total += imitate(net, optimizer, shown, settings) * steps
+            count += steps
         losses.append(total / max(count, 1))
     return losses
+
+
+def imitate(
+    net: PointerNet, optimizer: torch.optim.Optimizer, episodes: Sequence[Episode], settings: PointerSettings
+) -> float:
+    """One update towards what episodes did. Returns the mean negative log-likelihood of an action before it."""
+    weights = Weights()
+    each = 1.0 / sum(len(episode.actions) for episode in episodes)
+    for episode in episodes:
+        for node, action in zip(episode.nodes, episode.actions, strict=False):
+            weights.add(node, action, each)
+    return weights.ascend(net, optimizer, settings)
 
 
 class Weights:
@@ -109,7 +109,8 @@ class Weights:
         nodes = [node for node, _ in self._nodes.values()]
         batch = Batch(nodes)
         starts = np.concatenate(([0], np.cumsum(batch.counts.numpy())[:-1]))
-        places, wanted = [], []
+        places: list[int] = []
+        wanted: list[float] = []
         for start, (_, actions) in zip(starts.tolist(), self._nodes.values(), strict=True):
             places += [start + action for action in actions]
             wanted += actions.values()
@@ -118,7 +119,7 @@ class Weights:
         if entropy:
             loss = loss + entropy * (logs * logs.exp()).sum() / len(nodes)
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(net.parameters(), settings.max_norm)
         optimizer.step()
         return float(loss.detach())
@@ -176,7 +177,3 @@ def advantages_of(group: Sequence[Episode], settings: PointerSettings) -> list[l
         [float(advantages[row, node.turn]) for node in episode.nodes[:-1]] for row, episode in enumerate(group)
     ]  # fmt: skip
 
-
-def state_of(net: PointerNet) -> dict[str, Any]:
-    """A copy of the network's weights."""
-    return {name: value.detach().clone() for name, value in net.state_dict().items()}
