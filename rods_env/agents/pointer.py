@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from rods_env.agents.pointer_tree import Node
-from rods_env.envs.candidates.facts import COLUMNS, ROW, ROWS
+from rods_env.envs.candidates.facts import ROW, ROWS
 from rods_env.envs.candidates.layout import WIDTH
 from rods_env.envs.candidates.reading import BUCKETS
 from rods_env.errors import RodsError
@@ -38,18 +38,14 @@ _STATE = (6, 5, 8, 5, 2)  # turn, attempts left, results so far, rows of the las
 _STATE_STEPS = np.array((1, 2, 1, 1, 1), np.uint8)
 
 
-def _bin_table() -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """For each column and number which bins are set, uint8 of shape `(COLUMNS, 256, _FACTS)`."""
-    table = np.zeros((COLUMNS, 256, _FACTS), np.uint8)
-    start = 0
-    for column, begins in enumerate(_BINS):
-        for number in range(256):
-            table[column, number, start + sum(begin <= number for begin in begins) - 1] = 1
-        start += len(begins)
-    return table
+def _bin_table(begins: Sequence[int]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """For each number its bin as a one-hot row, uint8 of shape `(256, bins)`."""
+    places = np.searchsorted(begins, np.arange(256), "right") - 1
+    return np.eye(len(begins), dtype=np.uint8)[places]
 
 
-_TABLE = _bin_table()
+_TABLES = tuple(map(_bin_table, _BINS))
+_STARTS = tuple(np.cumsum([0, *map(len, _BINS)]).tolist())
 
 
 class Batch:
@@ -66,9 +62,9 @@ class Batch:
     def __init__(self, nodes: Sequence[Node]) -> None:
         counts = np.array([len(node.tool) for node in nodes])
         known = np.concatenate([node.known for node in nodes])
-        facts = np.zeros((len(known), WIDTH, _FACTS), np.uint8)
-        for column in range(COLUMNS):
-            facts |= _TABLE[column][known[:, :, column]]
+        facts = np.empty((len(known), WIDTH, _FACTS), np.uint8)
+        for column, table in enumerate(_TABLES):
+            facts[:, :, _STARTS[column] : _STARTS[column + 1]] = table[known[:, :, column]]
         facts[:, :, -1] = (known[:, :, ROWS] > 1) & (known[:, :, ROW] == known[:, :, ROWS])
         self.counts = torch.from_numpy(counts)
         self.state_of = torch.repeat_interleave(self.counts)

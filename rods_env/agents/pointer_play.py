@@ -56,13 +56,20 @@ def play(
     while running:
         here = {id(episode.nodes[-1]): episode.nodes[-1] for _, episode in running}
         scored.update(_scores(net, [node for key, node in here.items() if key not in scored], noise is None))
+        wanted: dict[int, dict[int, None]] = {key: {} for key in here}
         for row, episode in running:
-            found = scored[id(episode.nodes[-1])]
+            key = id(episode.nodes[-1])
+            found = scored[key]
             if noise is None:
                 action = int(found[0])
             else:
                 action = int(np.searchsorted(found, noise[row, len(episode.actions)] * found[-1], "right"))
-            _go(forest, episode, action)
+            episode.actions.append(action)
+            wanted[key][action] = None
+        for key, node in here.items():
+            forest.grow(node, wanted[key])
+        for _, episode in running:
+            episode.nodes.append(episode.nodes[-1].children[episode.actions[-1]])
         running = [(row, episode) for row, episode in running if episode.nodes[-1].ended is None]
     forest.leave()
     return episodes

@@ -8,7 +8,7 @@ environment is only stepped where nobody went before. What is sampled is the sam
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -41,16 +41,19 @@ class Node:
     )  # fmt: skip
 
     def __init__(
-        self, observation: Mapping[str, Any], info: Mapping[str, Any], paid: float, snapshot: Snapshot
-    ) -> None:
+        self, observation: Mapping[str, Any], info: Mapping[str, Any], snapshot: Snapshot, paid: float = 0.0,
+        before: Node | None = None,
+    ) -> None:  # fmt: skip
         n = int(info["action_mask"].sum())
         self.tool = observation["tool"][:n].copy()
         self.known: Bytes = observation["arguments"][:n].copy()
         self.made: Bytes = observation["made"][:n].copy()
-        self.words: Bytes = observation["words"]
         self.called: Bytes = observation["called"]
         self.state: Bytes = observation["state"]
         self.turn: int = info["turn"]
+        # Within a turn the words are the same, and are most of what a node holds.
+        same = before is not None and before.turn == self.turn
+        self.words: Bytes = before.words if before is not None and same else observation["words"]
         self.paid = paid
         self.progress: float = info["progress"]
         self.ended: str | None = info["termination"]
@@ -88,7 +91,7 @@ class Forest:
             return found
         env = self._take(task)
         observation, info = env.reset(options={"task": task})
-        root = self._roots[task.id] = self._stand(Node(observation, info, 0.0, _snapshot(env)), env)
+        root = self._roots[task.id] = self._stand(Node(observation, info, _snapshot(env)), env)
         if len(self._roots) > self.keep:
             self._roots.popitem(last=False)
         return root
@@ -99,20 +102,28 @@ class Forest:
         Raises:
             RodsError: if the episode has ended, or the action is none of the node's.
         """
-        found = node.children.get(action)
-        if found is not None:
-            return found
-        if node.ended is not None or not 0 <= action < len(node.tool):
-            raise RodsError(f"expected an action below {len(node.tool)} of an episode that runs; got {action}.")
-        env = node.env
-        if env is None:
-            env = self._take(node.snapshot.task)
-            env.unwrapped.restore(node.snapshot)  # type: ignore[attr-defined]
-            env.refresh()
-        node.env = None
-        observation, reward, _, _, info = env.step(action)
-        made = node.children[action] = Node(observation, info, float(reward), _snapshot(env))
-        return self._stand(made, env)
+        return node.children[action] if action in node.children else self.grow(node, (action,))[0]
+
+    def grow(self, node: Node, actions: Collection[int]) -> list[Node]:
+        """The states behind actions, each of which is tried once if it was not before.
+
+        Raises:
+            RodsError: if the episode has ended, or an action is none of the node's.
+        """
+        new = [action for action in dict.fromkeys(actions) if action not in node.children]
+        wrong = [action for action in new if node.ended is not None or not 0 <= action < len(node.tool)]
+        if wrong:
+            raise RodsError(f"expected an action below {len(node.tool)} of an episode that runs; got {wrong[0]}.")
+        for left, action in enumerate(new, 1 - len(new)):
+            env = node.env or self._at(node)
+            node.env = None
+            if left:  # there is another action to be tried from here
+                node.env = self._take(node.snapshot.task)
+                node.env.take_over(env)
+            observation, reward, _, _, info = env.step(action)
+            made = node.children[action] = Node(observation, info, _snapshot(env), float(reward), node)
+            self._stand(made, env)
+        return [node.children[action] for action in actions]
 
     def leave(self) -> None:
         """Takes the environments back from where they stand; trees stay as they are."""
@@ -129,6 +140,14 @@ class Forest:
         else:
             self._free.append(env)
         return node
+
+    def _at(self, node: Node) -> DiscreteActions:
+        """An environment brought to a state that none stands at any more."""
+        env = self._take(node.snapshot.task)
+        inner: ToolUseEnv = env.unwrapped  # type: ignore[assignment]
+        inner.restore(node.snapshot)
+        env.refresh()
+        return env
 
     def _take(self, task: Task) -> DiscreteActions:
         if self._free:

@@ -71,20 +71,25 @@ class PointerCell(PointerSettings, frozen=True, forbid_unknown_fields=True):
     tuning: int = 400
 
 
-class Block(msgspec.Struct):
+class Block:
     """What the arms of a seed share.
 
-    Attributes:
+    Args:
         seeds: the seeds.
         sets: the tasks of each set.
         weights: of the warmed-up network.
-        start: which tasks it solves, and its mean progress, by set; empty until it was evaluated.
+
+    Attributes:
+        forest: the trees of the sets: evaluations of all arms come along the same paths.
+        start: which tasks the warmed-up network solves, and its mean progress, by set; empty until it was evaluated.
     """
 
-    seeds: list[Task]
-    sets: dict[str, list[Task]]
-    weights: dict[str, Any]
-    start: dict[str, tuple[list[bool], float]] = {}
+    def __init__(self, seeds: list[Task], sets: dict[str, list[Task]], weights: dict[str, Any]) -> None:
+        self.seeds = seeds
+        self.sets = sets
+        self.weights = weights
+        self.forest = Forest(keep=sum(map(len, sets.values())))
+        self.start: dict[str, tuple[list[bool], float]] = {}
 
 
 def settings_of(spec: Spec) -> PointerCell:
@@ -118,7 +123,7 @@ def train(spec: Spec, folder: Path, on_checkpoint: Callable[[Checkpoint], None] 
     settings = settings_of(spec)
     if spec.arm not in ARMS:
         raise RodsError(f"unknown arm {spec.arm!r}: expected one of {', '.join(ARMS)}.")
-    with _one_thread(), frozen_heap():
+    with frozen_heap(), _alone():
         block = _block(spec.tasks, spec.seed_count, spec.seed, settings)
         run = _Run(spec, settings, block, _tokens_to_match(spec, folder), on_checkpoint)
         if spec.arm == SFT_MORE:
@@ -144,7 +149,6 @@ class _Run:
         self.net = _network(settings, spec.seed)
         self.net.load_state_dict(block.weights)
         self.updates = spec.rollouts // (settings.group_size * settings.groups_per_step)
-        self._forest = Forest(keep=sum(sizes.values()))  # for evaluations
         self._on_checkpoint = on_checkpoint
 
     def reward(self) -> None:
@@ -208,10 +212,12 @@ class _Run:
         progress = {name: mean for name, (_, mean) in found.items()}
         self.recorder.seconds["evaluate"] += time.perf_counter() - begun
         self._on_checkpoint(self.recorder.checkpoint(curriculum, solved, progress))
+        gc.collect()
 
     def _played(self, name: str, tasks: Sequence[Task]) -> tuple[list[bool], float]:
-        noise = np.random.default_rng([_NOISE, *name.encode()]).random((len(tasks), self._forest.max_steps))
-        episodes = play(self.net, self._forest, [self._forest.root(task) for task in tasks], noise)
+        forest = self.block.forest
+        noise = np.random.default_rng([_NOISE, *name.encode()]).random((len(tasks), forest.max_steps))
+        episodes = play(self.net, forest, [forest.root(task) for task in tasks], noise)
         return [e.success for e in episodes], sum(e.progress for e in episodes) / max(len(episodes), 1)
 
 
@@ -323,12 +329,16 @@ def _looks(total: int, checkpoints: int) -> list[int]:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """Cells are trained side by side, and the networks are too small to be shared among threads."""
-    before = torch.get_num_threads()
+def _alone() -> Iterator[None]:
+    """One thread, as cells are trained side by side and the networks are too small to be shared among threads; and no
+    garbage collection but at checkpoints: trees are no garbage, and looking through them took a third of the time."""
+    threads, collects = torch.get_num_threads(), gc.isenabled()
     torch.set_num_threads(1)
+    gc.collect()
+    gc.disable()
     try:
         yield
     finally:
-        torch.set_num_threads(before)
-        gc.collect()
+        torch.set_num_threads(threads)
+        if collects:
+            gc.enable()
