@@ -70,6 +70,9 @@ class Forest:
         attempts_per_turn: failed calls after which a turn closes.
         max_actions: of `DiscreteActions`.
         keep: trees of how many tasks are kept, those that were asked for last.
+
+    Attributes:
+        states: how many were made since the last `clear`.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class Forest:
         self.attempts_per_turn = attempts_per_turn
         self.max_actions = max_actions
         self.keep = keep
+        self.states = 0
         self._roots: OrderedDict[str, Node] = OrderedDict()
         self._free: list[DiscreteActions] = []
         self._standing: list[Node] = []  # nodes at which an environment stands
@@ -133,7 +137,14 @@ class Forest:
                 node.env = None
         self._standing = []
 
+    def clear(self) -> None:
+        """Forgets all trees."""
+        self.leave()
+        self._roots.clear()
+        self.states = 0
+
     def _stand(self, node: Node, env: DiscreteActions) -> Node:
+        self.states += 1
         if node.ended is None:
             node.env = env
             self._standing.append(node)

@@ -52,6 +52,7 @@ _WAVES = 4  # how often groups are exchanged that the curriculum (DAPO) thinks n
 _WARMUP = 20_270_101  # streams of tasks of the warm-up, of `sft-more`, and of noise
 _MORE = 20_270_102
 _NOISE = 20_270_103
+_MOST_STATES = 300_000  # of kept trees: about three gigabytes
 _LONGEST = 20  # a run that matches tokens ends after so many times the planned updates at the latest
 
 
@@ -65,7 +66,7 @@ class PointerCell(PointerSettings, frozen=True, forbid_unknown_fields=True):
     """
 
     warmup_tasks: int = 100
-    checkpoints: int = 6
+    checkpoints: int = 4
     seen: int = 1000
     unseen: int = 1000
     tuning: int = 400
@@ -164,7 +165,8 @@ class _Run:
         self._evaluate(curriculum)
         looks = _looks(spec.rollouts if self.tokens is None else self.tokens, settings.checkpoints)
         for _ in range(self.updates * (1 if self.tokens is None else _LONGEST)):
-            groups = player.step()
+            left = None if self.tokens is not None else spec.rollouts - recorder.rollouts
+            groups = player.step(left)
             begun = time.perf_counter()
             learner.update(groups)
             recorder.updates += 1
@@ -212,6 +214,8 @@ class _Run:
         progress = {name: mean for name, (_, mean) in found.items()}
         self.recorder.seconds["evaluate"] += time.perf_counter() - begun
         self._on_checkpoint(self.recorder.checkpoint(curriculum, solved, progress))
+        if self.block.forest.states > _MOST_STATES:
+            self.block.forest.clear()
         gc.collect()
 
     def _played(self, name: str, tasks: Sequence[Task]) -> tuple[list[bool], float]:
@@ -234,14 +238,20 @@ class _Player:
         self._forest = Forest()
         self._rng = np.random.default_rng([seed, _NOISE])
 
-    def step(self) -> list[list[Episode]]:
-        """The groups of an update: those worth training on, and, if there are too few, the last others."""
-        wanted = self.settings.groups_per_step
+    def step(self, left: int | None) -> list[list[Episode]]:
+        """The groups of an update: those worth training on, and, if there are too few, the last others.
+
+        Args:
+            left: how many rollouts may be played still; None: any number.
+        """
+        wanted, size = self.settings.groups_per_step, self.settings.group_size
         kept: list[list[Episode]] = []
         for wave in range(_WAVES):
-            played = self._wave(wanted - len(kept))
+            n = wanted - len(kept) if left is None else min(wanted - len(kept), left // size)
+            left = None if left is None else left - n * size
+            played = self._wave(n)
             kept += [group for group, is_worth in played if is_worth or wave == _WAVES - 1]
-            if len(kept) == wanted:
+            if len(kept) == wanted or left == 0:
                 break
         return kept
 
