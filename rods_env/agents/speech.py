@@ -10,6 +10,8 @@ from rods_env.apis.registry import TOOLS
 from rods_env.envs.calls import write_calls
 from rods_env.envs.transcript import Message
 
+RESULT_SHOWN = 200  # characters of a result; those of long contexts have up to 31,706
+
 
 class Speech(Protocol):
     """The language of one episode: how a policy is told what the environment says, and how it is understood."""
@@ -51,6 +53,28 @@ class CompactSpeech:
 
     def calls(self, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
         return " ".join(self._chat.call(TOOLS[name], arguments) for name, arguments in calls) or NO_CALL
+
+
+class CallSpeech:
+    """The language of tiny policies that play BFCL: Python calls as the environment reads them, long results cut off,
+    no system message."""
+
+    def messages(self, messages: Sequence[Message]) -> list[Message]:
+        return [_shortened(message) for message in messages if message["role"] != "system"]
+
+    def action(self, said: str) -> str:
+        return said
+
+    def calls(self, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+        written = write_calls(calls, "python") if calls else f"[{NO_CALL}]"
+        return written[1:-1] if len(calls) < 2 else written
+
+
+def _shortened(message: Message) -> Message:
+    content = message["content"]
+    if message["role"] != "tool" or len(content) <= RESULT_SHOWN:
+        return message
+    return {**message, "content": content[:RESULT_SHOWN] + "…"}
 
 
 def year_of(messages: Sequence[Message]) -> str:
