@@ -99,7 +99,7 @@ class Demonstrations:
     """
 
     def __init__(
-        self, chat: Chat, pool: Pool, *, mistakes: float = 0.1, exchanged: float = 0.8, lost: float = 0.1, seed: int = 0
+        self, chat: Chat, pool: Pool, *, mistakes: float = 0.1, exchanged: float = 0.5, lost: float = 0.05, seed: int = 0
     ) -> None:
         player = Demonstrator(chat, mistakes=mistakes, seed=seed)
         self._rng = np.random.default_rng([seed, 17])
@@ -179,8 +179,8 @@ def make_bfcl_policy(
     folder: str | os.PathLike[str],
     tasks: Sequence[Task],
     *,
-    steps: int = 3600,
-    variants: int = 10,
+    steps: int = 2000,
+    variants: int = 5,
     batch: int = 4,
     learning_rate: float = 3e-3,
     seed: int = 0,
