@@ -99,7 +99,14 @@ class Demonstrations:
     """
 
     def __init__(
-        self, chat: Chat, pool: Pool, *, mistakes: float = 0.1, exchanged: float = 0.5, lost: float = 0.05, seed: int = 0
+        self,
+        chat: Chat,
+        pool: Pool,
+        *,
+        mistakes: float = 0.1,
+        exchanged: float = 0.5,
+        lost: float = 0.05,
+        seed: int = 0,
     ) -> None:
         player = Demonstrator(chat, mistakes=mistakes, seed=seed)
         self._rng = np.random.default_rng([seed, 17])

@@ -25,11 +25,15 @@ from rods_env.envs.calls import parse_calls
 from rods_env.errors import RodsError
 
 pytest.importorskip("bfcl_eval")
+from typer.testing import CliRunner
+
+from rods_env.agents.run_folder import RunFolder
 from rods_env.bfcl.tools import tools_by_name
+from rods_env.cli import app
 
 SMALL: dict[str, Any] = {"width": 32, "layers": 2, "heads": 2, "kv_heads": 1, "inner": 64}
 IDS = ("bfcl:multi_turn_base_0", "bfcl:multi_turn_miss_func_1", "bfcl:multi_turn_long_context_0")
-QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+QUICK = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +49,7 @@ def chat(pool: Pool) -> Chat:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, float]], list[str]]:
     folder, rows, stages = tmp_path_factory.mktemp("made") / "policy", list[dict[str, float]](), list[str]()
-    tasks = [*load_tasks(IDS[0]), *load_tasks("bfcl:multi_turn_base_100")]
+    tasks = [*load_tasks("bfcl:multi_turn_base_100"), *load_tasks("bfcl:multi_turn_base_101")]
     make_bfcl_policy(
         folder, tasks, steps=100, batch=1, variants=2, model_options=SMALL, on_row=rows.append, on_stage=stages.append
     )
@@ -195,3 +199,46 @@ def test_it_is_made_of_tasks_of_bfcl_only(tmp_path: Path) -> None:
     with pytest.raises(RodsError, match=r"learns from tasks of BFCL only; got \w+"):
         make_bfcl_policy(tmp_path / "p", load_tasks("heldout")[:1])
     assert not (tmp_path / "p").exists()
+
+
+# ---------------------------------------------------------------------- the commands
+
+
+def run(*args: object) -> str:
+    found = CliRunner(env={"COLUMNS": "200", "TERM": "dumb"}).invoke(app, [*map(str, args)])
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+def test_the_command_makes_the_policy_of_the_tasks_that_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[Any] = []
+
+    def make(folder: Path, tasks: Any, *, on_stage: Any, on_row: Any, **given: Any) -> Path:
+        asked.append((folder, [task.id for task in tasks], given))
+        on_stage("training")
+        on_row({"step": 7, "steps": 7, "loss": 0.5, "seconds": 1.0})
+        return folder
+
+    monkeypatch.setattr("rods_env.agents.bfcl_warmup.make_bfcl_policy", make)
+    out = run("train", "--warmup-only", "--tasks", IDS[0], "--run", tmp_path / "p", "--steps", 7, "--seed", 3)
+    assert asked == [(tmp_path / "p", ["multi_turn_base_0"], {"steps": 7, "seed": 3})]
+    assert "training …\nstep 7/7\tloss 0.500" in out
+    assert "rods-env train --preset tiny-bfcl --policy" in out
+
+
+def test_it_is_trained_by_reward_and_evaluated(made: Any, tmp_path: Path) -> None:
+    short = ("--set", "max_message=6", "--set", "max_messages=3", "--set", "threads=1", "--set", "micro_batch=2")
+    few = ("--steps", 1, "--group-size", 2, "--groups-per-step", 1, "--set", "heldout_limit=1",
+           "--set", "tasks=bfcl:multi_turn_base_0")  # fmt: skip
+    run("train", "--preset", "tiny-bfcl", "--policy", made[0], "--run", tmp_path / "r", *few, *short)
+    assert [row["step"] for row in RunFolder(tmp_path / "r").rows()] == [0, 1]
+    out = run("eval", "--agent", tmp_path / "r", "--json", tmp_path / "e.json")
+    assert "on bfcl:test, seed 0" in out
+    assert json.loads((tmp_path / "e.json").read_bytes())["episodes"] == 1
+
+
+def test_a_folder_without_a_run_is_evaluated_with_the_settings_of_its_preset(made: Any, tmp_path: Path) -> None:
+    run("eval", "--agent", made[0], "--limit", 1, "--json", tmp_path / "e.json", "--quiet")
+    assert json.loads((tmp_path / "e.json").read_bytes())["episodes"] == 1  # of bfcl:test, the preset's held-out tasks
