@@ -28,7 +28,6 @@ from rods_env.tasks.families import make_synthesizer
 from rods_env.tasks.task import Task
 from rods_env.version import SUITE_VERSION
 
-_MODEL = {"width": 160, "layers": 4, "heads": 4, "kv_heads": 2, "inner": 480}
 _FEW = 3  # pieces that more stories have are common
 
 

@@ -22,10 +22,12 @@ from functools import lru_cache
 from typing import Any
 
 from rods_env.agents.speech import (
-    CallSpeech,
+    SPEECHES,
     CompactSpeech,
     PlainSpeech,
     Speech,
+    check_words,
+    make_speech,
     signature,
     tool_name,
     with_signatures,
@@ -44,12 +46,6 @@ _MOST_FRAMED = 24  # messages between two of the policy's; more than this is rar
 _MOST_OPENINGS = 64
 _MOST_TEXTS = 1 << 12  # the members of a group hear much the same
 TOOL_DOCS = ("template", "signatures")
-SPEECHES = ("plain", "compact", "calls")
-# Whose words a tiny policy knows: the environment, and what errors call its tasks.
-_PLAYS = {
-    "compact": (Task.ENVIRONMENT, "this project's own services"),
-    "calls": ("ToolUse-BFCL-v0", "BFCL's functions"),
-}
 
 
 class Chat:
@@ -204,22 +200,11 @@ class Chat:
         Raises:
             RodsError: if it is a tiny one, and a task is not of the services whose words it knows.
         """
-        if self.speech not in _PLAYS:
-            return
-        environment, services = _PLAYS[self.speech]
-        foreign = next((task for task in tasks if environment != task.ENVIRONMENT), None)
-        if foreign is not None:
-            raise RodsError(
-                f"the policy {self.name} has words for {services} only, and {foreign.id} is a task of "
-                f"{foreign.ENVIRONMENT}: choose a chat model (--preset smollm2, or --policy OWNER/NAME)."
-            )
+        check_words(self.speech, self.name, tasks)
 
     def begin(self, info: Mapping[str, Any]) -> Dialogue:
         """The dialogue of an episode that was just reset, from the information of the environment."""
-        speech: Speech = PlainSpeech()
-        if self.speech != "plain":
-            speech = CompactSpeech(info) if self.speech == "compact" else CallSpeech()
-        return Dialogue(self, speech, info)
+        return Dialogue(self, make_speech(self.speech, info), info)
 
     def after(self, news: Sequence[Message]) -> str:
         """What the template writes after what an assistant said, when these messages follow.

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from rods_env.agents.compact import NO_CALL, CompactChat
 from rods_env.apis.registry import TOOLS
 from rods_env.envs.calls import write_calls
 from rods_env.envs.transcript import Message
+from rods_env.errors import RodsError
+from rods_env.tasks.task import Task
 
+SPEECHES = ("plain", "compact", "calls")
+# Whose words a tiny policy knows: the environment, and what errors call its tasks.
+_PLAYS = {
+    "compact": (Task.ENVIRONMENT, "this project's own services"),
+    "calls": ("ToolUse-BFCL-v0", "BFCL's functions"),
+}
 RESULT_SHOWN = 200  # characters of a result; those of long contexts have up to 31,706
 
 
@@ -75,6 +83,30 @@ def _shortened(message: Message) -> Message:
     if message["role"] != "tool" or len(content) <= RESULT_SHOWN:
         return message
     return {**message, "content": content[:RESULT_SHOWN] + "…"}
+
+
+def make_speech(kind: str, info: Mapping[str, Any]) -> Speech:
+    """The speech of an episode that was just reset; `kind` is one of `SPEECHES`."""
+    if kind == "plain":
+        return PlainSpeech()
+    return CompactSpeech(info) if kind == "compact" else CallSpeech()
+
+
+def check_words(kind: str, name: str, tasks: Iterable[Task]) -> None:
+    """Checks that a policy that speaks so has words for these tasks.
+
+    Raises:
+        RodsError: if it is a tiny one, and a task is not of the services whose words it knows.
+    """
+    if kind not in _PLAYS:
+        return
+    environment, services = _PLAYS[kind]
+    foreign = next((task for task in tasks if environment != task.ENVIRONMENT), None)
+    if foreign is not None:
+        raise RodsError(
+            f"the policy {name} has words for {services} only, and {foreign.id} is a task of {foreign.ENVIRONMENT}: "
+            "choose a chat model (--preset smollm2, or --policy OWNER/NAME)."
+        )
 
 
 def year_of(messages: Sequence[Message]) -> str:
