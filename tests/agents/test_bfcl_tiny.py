@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from play_tools import Spans
 
 from rods_env import load_tasks
 from rods_env.agents.bfcl_warmup import Demonstrations, Pool, make_bfcl_policy, make_pool, tokenizer_for
@@ -87,6 +88,39 @@ def test_a_word_counts_once_a_story() -> None:
     shared = make_tokenizer([["Kangaroo"], ["a Kangaroo"], ["Kangaroo."]]).tokenize("Kangaroo")
     assert len(often) == len("Kangaroo")
     assert shared == ["Kangaroo"]
+
+
+rounds = st.lists(
+    st.tuples(
+        st.lists(st.integers(0, 10_000), min_size=1, max_size=5),  # what is sampled, modulo the vocabulary
+        st.booleans(),  # whether the end mark is sampled at last
+        st.lists(st.text(max_size=12) | st.sampled_from(["<end>", "<agent>x", "x" * 300]), max_size=2),  # results
+        st.none() | st.text(max_size=12),  # what the user says
+    ),
+    max_size=3,
+)
+
+
+@QUICK
+@given(user=st.text(max_size=12), rounds=rounds)
+def test_any_conversation_goes_on_from_the_ids_that_stand(chat: Chat, user: str, rounds: list[Any]) -> None:
+    """The rules of `Spans`: nothing that was said or heard changes, and only the template writes its marks."""
+    schema = {"type": "function", "function": {"name": "cd", "description": "d", "parameters": {}}}
+    messages: list[Any] = [{"role": "system", "content": "s"}, {"role": "user", "content": user}]
+    spans = Spans(chat, {"messages": list(messages), "tools": [schema]})
+    for number, (sampled, ended, results, message) in enumerate(rounds):
+        ids = [i % len(chat.tokenizer) for i in sampled]
+        ids = [i for i in ids if i not in chat.tokenizer.all_special_ids] + (chat.end_ids if ended else [])
+        if not ids:
+            continue
+        messages.append({"role": "assistant", "content": spans.say(ids)})
+        messages += [{"role": "tool", "name": "cd", "content": result} for result in results]
+        fresh: list[Any] = []
+        if message is not None or not results:
+            messages.append({"role": "user", "content": message or ""})
+            fresh = [{**schema, "function": {**schema["function"], "name": f"new_{number}"}}]  # type: ignore[dict-item]
+        spans.hear({"messages": list(messages), "tools": [schema, *fresh]})
+        assert not fresh or f"<user>new_{number}(\n" in spans.dialogue.text
 
 
 def test_calls_are_said_as_the_environment_reads_them() -> None:
