@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rods_env.cli_bench_curricula import bench_curricula
 from rods_env.cli_options import Json, Limit, Quick, Quiet, Seed, check_place, complain, make_screen
 from rods_env.errors import RodsError
 
@@ -138,3 +139,6 @@ def bench_training(
         complain(sentence)
     if failed:
         raise typer.Exit(1)
+
+
+bench.command("curricula")(bench_curricula)

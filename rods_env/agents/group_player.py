@@ -8,12 +8,14 @@ episode's noise belongs to its number in the run, so the rollouts do not depend 
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from rods_env.agents.rollout import Rollout, RolloutEngine, Start
 from rods_env.curricula.base import Curriculum
+from rods_env.curricula.open_groups import Origin
 from rods_env.curricula.statistics import group_of
 from rods_env.tasks.task import Task
 
@@ -83,6 +85,22 @@ class Brief(NamedTuple):
     tokens: int
 
 
+class PlayedGroup(NamedTuple):
+    """A group as the curriculum was told of it.
+
+    Attributes:
+        task: what was played.
+        origin: where the curriculum had it from.
+        returns: of its episodes, those that crashed left out.
+        tokens: how many were sampled.
+    """
+
+    task: Task
+    origin: Origin
+    returns: Sequence[float]
+    tokens: int
+
+
 class GroupPlayer:
     """Plays the groups of a step.
 
@@ -92,20 +110,31 @@ class GroupPlayer:
         group_size: episodes of a group.
         groups: how many groups a step has; `groups * group_size` episodes are divided evenly among the processes.
         ranks: the processes.
+        on_group: called in the first process with every group, those that are exchanged too.
 
     Attributes:
+        curriculum_s: seconds that the curriculum took so far, to choose and make tasks and to learn from returns.
         played: how many episodes were numbered so far; part of what is saved.
         figures: of the latest step, see `GrpoAgent`.
     """
 
     def __init__(
-        self, curriculum: Curriculum | None, engine: RolloutEngine, *, group_size: int, groups: int, ranks: Ranks
+        self,
+        curriculum: Curriculum | None,
+        engine: RolloutEngine,
+        *,
+        group_size: int,
+        groups: int,
+        ranks: Ranks,
+        on_group: Callable[[PlayedGroup], None] = lambda _: None,
     ) -> None:
         self.curriculum = curriculum
         self.engine = engine
         self.group_size = group_size
         self.groups = groups
         self.ranks = ranks
+        self.on_group = on_group
+        self.curriculum_s = 0.0
         self.played = 0
         self.figures: dict[str, float] = {}
         self._left_out: Counter[str] = Counter()  # open groups of the curriculum that could not be played
@@ -149,7 +178,10 @@ class GroupPlayer:
 
     def _next(self, count: int) -> list[Task]:
         assert self.curriculum is not None
-        return [self.curriculum.next_group() for _ in range(count)]
+        begun = time.perf_counter()
+        tasks = [self.curriculum.next_group() for _ in range(count)]
+        self.curriculum_s += time.perf_counter() - begun
+        return tasks
 
     def _wave(self, tasks: Mapping[int, Task]) -> tuple[dict[int, Rollout], list[Brief]]:
         """Plays groups. Returns this process's rollouts by row, and what all need to know of all episodes."""
@@ -173,7 +205,9 @@ class GroupPlayer:
         """Tells the curriculum what groups returned. Returns the groups to exchange, and which returns agreed."""
         assert self.curriculum is not None
         returns: dict[int, list[float]] = {group: [] for group in tasks}
+        tokens: Counter[int] = Counter()
         for brief in briefs:
+            tokens[brief.row // self.group_size] += brief.tokens
             if brief.value is not None:
                 returns[brief.row // self.group_size].append(brief.value)
         poor, agreed = [], []
@@ -183,8 +217,13 @@ class GroupPlayer:
                 _LOG.error("task %s: its episodes crash; the curriculum is told nothing about this group", task.id)
                 continue
             agreed.append(group_of(returns[group])[2])
-            if not self.curriculum.observe(task.id, returns[group]):
+            origin = self.curriculum.origin(task.id)
+            begun = time.perf_counter()
+            worth = self.curriculum.observe(task.id, returns[group])
+            self.curriculum_s += time.perf_counter() - begun
+            if not worth:
                 poor.append(group)
+            self.on_group(PlayedGroup(task, origin, returns[group], tokens[group]))
         return poor, agreed
 
 

@@ -28,12 +28,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 from transformers import TrainerCallback
 
 from rods_env.agents.credit import turn_advantages
 from rods_env.agents.decoding import Sampler
 from rods_env.agents.evaluate import Evaluation
-from rods_env.agents.group_player import GroupPlayer
+from rods_env.agents.group_player import GroupPlayer, PlayedGroup
 from rods_env.agents.group_trainer import (
     GroupTrainer,
     columns,
@@ -65,6 +66,7 @@ from rods_env.agents.run_setup import (
     use_threads,
 )  # fmt: skip
 from rods_env.agents.settings import TrainSettings, check
+from rods_env.curricula import Curriculum
 from rods_env.errors import RodsError
 from rods_env.tasks.task import Task, write_atomically
 
@@ -84,6 +86,10 @@ class GrpoAgent:
         run: the run folder.
         tasks: the seeds of the curriculum; those that the settings name if not given.
         heldout: what is evaluated on; those that the settings name if not given; none if empty.
+        curriculum: chooses the tasks; the one that the settings name, over `tasks`, if not given.
+        make_env: makes the environments of training; `ToolUseEnv` with the options of the settings if not given.
+            Evaluations are played in the latter.
+        on_group: called in the first process with every group that was played.
 
     Attributes:
         curriculum: the curriculum, in the first process.
@@ -104,6 +110,9 @@ class GrpoAgent:
         *,
         tasks: Sequence[Task] | None = None,
         heldout: Sequence[Task] | None = None,
+        curriculum: Curriculum | None = None,
+        make_env: Callable[[Task], gym.Env[Any, Any]] | None = None,
+        on_group: Callable[[PlayedGroup], None] = lambda _: None,
     ) -> None:
         check(settings)
         self.policy = policy
@@ -119,7 +128,7 @@ class GrpoAgent:
                 f'credit "turn" needs whole groups in a process: groups_per_step must be divisible by the number of '
                 f"processes, {self.ranks.count}; got {settings.groups_per_step}."
             )
-        self.curriculum = make_curriculum(settings, self.tasks) if self.ranks.first else None
+        self.curriculum = (curriculum or make_curriculum(settings, self.tasks)) if self.ranks.first else None
         self.before: Evaluation | None = None
         self.latest: Evaluation | None = None
         self.step = 0
@@ -133,11 +142,14 @@ class GrpoAgent:
             else Sampler(self._sampling, policy.chat.end_ids, **options)
         )  # fmt: skip
         self.player = GroupPlayer(
-            self.curriculum, self._engine(), group_size=settings.group_size, groups=settings.groups_per_step,
-            ranks=self.ranks,
+            self.curriculum, self._engine(make_env), group_size=settings.group_size, groups=settings.groups_per_step,
+            ranks=self.ranks, on_group=on_group,
         )  # fmt: skip
         self._evaluator = self._engine()
         self._on_row: Callable[[Row], None] = lambda _: None
+        self._on_evaluation: Callable[[int, Evaluation], None] = lambda _step, _evaluation: None
+        self._done: Callable[[], bool] | None = None
+        self._ended = False
         self._stopping = False
         self._saving = False
         self._clock = Clock(self.player.engine)
@@ -148,12 +160,21 @@ class GrpoAgent:
 
     # ------------------------------------------------------------------ what it does
 
-    def train(self, on_row: Callable[[Row], None] | None = None, resume: bool = False) -> Evaluation | None:
+    def train(
+        self,
+        on_row: Callable[[Row], None] | None = None,
+        resume: bool = False,
+        *,
+        on_evaluation: Callable[[int, Evaluation], None] = lambda _step, _evaluation: None,
+        done: Callable[[], bool] | None = None,
+    ) -> Evaluation | None:
         """Trains to the end.
 
         Args:
             on_row: called with the row of each step, in the first process.
             resume: goes on with the run in the folder, exactly as it would have gone on.
+            on_evaluation: called with the step and its evaluation, in the first process, before the row.
+            done: asked after every step, in the first process, whether the run ends with it before `settings.steps`.
 
         Returns:
             The last evaluation, if there was one.
@@ -165,6 +186,7 @@ class GrpoAgent:
                 second Ctrl-C does not wait.
         """
         self._on_row = on_row or (lambda _: None)
+        self._on_evaluation, self._done, self._ended = on_evaluation, done, False
         with frozen_heap():
             return self._run(resume)
 
@@ -182,7 +204,7 @@ class GrpoAgent:
             self._train(start)
         elif self.heldout:
             self.latest = self.evaluate()
-        if self._stopping and self.step < self.settings.steps:
+        if self._stopping and self.step < self.settings.steps and not self._ended:
             raise KeyboardInterrupt
         return self.latest
 
@@ -291,7 +313,9 @@ class GrpoAgent:
         """Evaluates if it is time. Returns whether to save."""
         self._clock.end()
         self.step = step
-        last = step >= self.settings.steps
+        if self._done is not None:
+            self._ended = self.ranks.told(self._done() if self.ranks.first else None)
+        last = step >= self.settings.steps or self._ended
         self._heldout_figures = {}
         every = self.settings.eval_every
         if self.heldout and (last or (every and step % every == 0)):
@@ -355,10 +379,11 @@ class GrpoAgent:
 
     # ------------------------------------------------------------------ inside
 
-    def _engine(self) -> RolloutEngine:
+    def _engine(self, make_env: Callable[[Task], gym.Env[Any, Any]] | None = None) -> RolloutEngine:
         s = self.settings
+        make_env = make_env or env_maker(s.environment_options)
         return RolloutEngine(
-            self._sampler, self.policy.chat, make_env=env_maker(s.environment_options), max_message=s.max_message,
+            self._sampler, self.policy.chat, make_env=make_env, max_message=s.max_message,
             max_turn=s.max_turn, max_messages=s.max_messages, seed=s.seed,
         )  # fmt: skip
 
@@ -367,6 +392,7 @@ class GrpoAgent:
         self.latest = self.evaluate()
         if self.ranks.first:
             self.latest.save(self.folder.evaluation(step))
+            self._on_evaluation(step, self.latest)
         took = time.perf_counter() - begun
         self._heldout_figures = {
             "heldout_success": self.latest.success, "heldout_progress": self.latest.progress, "evaluate_s": took,
@@ -404,6 +430,7 @@ class _Callback(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         control.should_save = self._agent._step_ended(state.global_step)
+        control.should_training_stop |= self._agent._ended
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         agent = self._agent

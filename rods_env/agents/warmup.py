@@ -174,6 +174,7 @@ def train(
     heard_weight: float = 0.5,
     seed: int = 0,
     on_step: Callable[[int, float], None] = lambda _step, _loss: None,
+    on_batch: Callable[[Sequence[Demonstration]], None] = lambda _: None,
 ) -> None:
     """Supervised training on demonstrations.
 
@@ -188,6 +189,7 @@ def train(
             repeat names and ids far more often than the policy says them.
         seed: of the order.
         on_step: called with the number of steps done and the loss on what the policy says.
+        on_batch: called with what the step was about, after it.
     """
     import torch
     import torch.nn.functional as F  # noqa: N812 - its usual name
@@ -198,7 +200,7 @@ def train(
         rate = min(1.0, (step + 1) / 100, (steps - step) / max(cooldown * steps, 1.0))
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * rate
-        ids, mask = padded(some)
+        ids, mask = (part.to(model.device) for part in padded(some))
         hidden = model.get_decoder()(ids[:, :-1]).last_hidden_state
         said, heard = mask[:, 1:] == 1, mask[:, 1:] == 0
         head = model.get_output_embeddings()
@@ -211,6 +213,7 @@ def train(
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         on_step(step + 1, float(loss.detach()))
+        on_batch(some)
     model.eval()
 
 
@@ -349,22 +352,14 @@ def make_base(
     parts = [phase if not steps else msgspec.structs.replace(phase, steps=round(phase.steps * steps / total))
              for phase in phases]  # fmt: skip
     whole = sum(part.steps for part in parts)
-    mean, done = [0.0, 0.0], 0
+    mean = [0.0, 0.0]
 
-    def on_step(step: int, loss: float) -> None:
+    def on_step(at: int, loss: float) -> None:
         mean[0], mean[1] = 0.98 * mean[0] + 0.02 * loss, 0.98 * mean[1] + 0.02
-        at = done + step
         if at % 50 == 0 or at == whole:
             on_row({"step": at, "steps": whole, "loss": mean[0] / mean[1], "seconds": time.monotonic() - begun})
 
-    for number, part in enumerate(parts):
-        tasks = _mixed(seed + 1000 * (number + 1), part.long_share, part.uses)
-        shown = demonstrations(chat, tasks, seed=seed + number)
-        train(
-            model, shown, steps=part.steps, batch=batch, learning_rate=part.learning_rate, cooldown=part.cooldown,
-            seed=seed + number, on_step=on_step,
-        )  # fmt: skip
-        done += part.steps
+    train_phases(model, chat, parts, batch=batch, seed=seed, on_step=on_step)
     policy = Policy("tiny", model, tokenizer, chat)
     recipe = Recipe(
         suite_version=SUITE_VERSION, tasks=fingerprint(), phases=tuple(parts), batch=batch, seed=seed,
@@ -373,6 +368,39 @@ def make_base(
     )  # fmt: skip
     policy.save(folder, recipe=msgspec.to_builtins(recipe))
     return Path(folder)
+
+
+def train_phases(
+    model: Any,
+    chat: Chat,
+    phases: Sequence[Phase],
+    *,
+    batch: int = 16,
+    seed: int = 0,
+    on_step: Callable[[int, float], None] = lambda _step, _loss: None,
+) -> None:
+    """Trains a tiny policy through the parts of a warm-up, each with an optimizer of its own.
+
+    Args:
+        model, chat: of the policy.
+        phases: the parts.
+        batch: see `train`.
+        seed: of the tasks, the mistakes and the order.
+        on_step: called with the number of steps done altogether, and the loss.
+    """
+    done = 0
+    for number, part in enumerate(phases):
+        tasks = mixed_tasks(seed + 1000 * (number + 1), part.long_share, part.uses)
+        shown = demonstrations(chat, tasks, seed=seed + number)
+
+        def told(step: int, loss: float, done: int = done) -> None:
+            on_step(done + step, loss)
+
+        train(
+            model, shown, steps=part.steps, batch=batch, learning_rate=part.learning_rate, cooldown=part.cooldown,
+            seed=seed + number, on_step=told,
+        )  # fmt: skip
+        done += part.steps
 
 
 def base_scores(policy: Any, limit: int = 500) -> dict[str, float]:
@@ -396,7 +424,8 @@ def base_scores(policy: Any, limit: int = 500) -> dict[str, float]:
     }  # fmt: skip
 
 
-def _mixed(seed: int, long_share: float, uses: int) -> Iterator[Task]:
+def mixed_tasks(seed: int, long_share: float, uses: int) -> Iterator[Task]:
+    """An endless stream of short tasks with a share of long ones among them."""
     rng = np.random.default_rng([seed, 5])
     short, long = short_tasks(seed + 1, uses), long_tasks(seed + 2, uses)
     while True:

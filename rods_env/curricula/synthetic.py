@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -42,6 +42,8 @@ class Fresh(Curriculum):
         shapes: "seeds": a variant of a seed; the seeds come in epochs, each in random order. A seed without a further
             variant is passed over; if no seed has one, seeds are played themselves. "new": a task of a newly drawn
             shape (`TaskSource`), of kinds in the seeds' proportion.
+        source: with `shapes="new"`, makes the endless stream of a seed that tasks are drawn from instead, such as
+            `tiny_sets.long_tasks`.
     """
 
     SYNTHESIZES = True
@@ -54,11 +56,13 @@ class Fresh(Curriculum):
         synthesizer: VariantMaker | None = None,
         window: int = 256,
         shapes: str = "seeds",
+        source: Callable[[int], Iterator[Task]] | None = None,
     ) -> None:
         check_choice("shapes", shapes, ("seeds", "new"))
-        super().__init__(tasks, seed=seed, synthesizer=synthesizer, window=window, shapes=shapes)
+        named: dict[str, Any] = {} if source is None else {"source": f"{source.__module__}.{source.__qualname__}"}
+        super().__init__(tasks, seed=seed, synthesizer=synthesizer, window=window, shapes=shapes, **named)
         self.shapes = shapes
-        self._new = NewShapes(seed, tasks) if shapes == "new" else None
+        self._new = NewShapes(seed, tasks, source) if shapes == "new" else None
 
     def _choose(self) -> tuple[Task, Member | None]:
         if self._new is not None:
@@ -94,17 +98,22 @@ class NewShapes:
     Args:
         seed: equal seeds give equal tasks.
         tasks: whose kinds are drawn.
+        source: makes the endless stream of a seed; kinds are then its own. None: `TaskSource`.
 
     Attributes:
         number: of the next task, counted from 0; may be set to any number.
     """
 
-    def __init__(self, seed: int, tasks: Sequence[Task]) -> None:
+    def __init__(
+        self, seed: int, tasks: Sequence[Task], source: Callable[[int], Iterator[Task]] | None = None
+    ) -> None:
         self.seed = seed
+        self.source = source
         self.number = 0
         self._kinds = [task.kind for task in tasks]
         self._block = -1
         self._made = 0  # tasks of this block
+        self._tasks: Iterator[Task | SynthesisError]
 
     def next(self, rejected: Counter[str]) -> Task:
         """The next task. Counts in `rejected` why there was none of the kind that was drawn.
@@ -122,20 +131,27 @@ class NewShapes:
         return task
 
     def _begin(self, block: int) -> None:
-        from rods_env.tasks.datasets import TaskSource  # making tasks imports what playing does not need
-
         self._block, self._made = block, 0
         self._rng = np.random.default_rng([self.seed, block])
-        self._source = TaskSource(int(self._rng.integers(1 << 62)))
+        of_block = int(self._rng.integers(1 << 62))
+        self._tasks = self._of_kinds(of_block) if self.source is None else self.source(of_block)
 
     def _one(self, rejected: Counter[str]) -> Task:
         for _ in range(_BLOCK):
+            found = next(self._tasks)
+            if isinstance(found, Task):
+                self._made += 1
+                return found
+            rejected[found.reason] += 1
+        raise SynthesisError(f"no task of a new shape, of the kinds {sorted(set(self._kinds))}.", reason="new_shape")
+
+    def _of_kinds(self, seed: int) -> Iterator[Task | SynthesisError]:
+        from rods_env.tasks.datasets import TaskSource  # making tasks imports what playing does not need
+
+        source = TaskSource(seed)
+        while True:
             kind = self._kinds[int(self._rng.integers(len(self._kinds)))]
             try:
-                task = self._source.task(kind)
+                yield source.task(kind)
             except SynthesisError as error:
-                rejected[error.reason] += 1
-                continue
-            self._made += 1
-            return task
-        raise SynthesisError(f"no task of a new shape, of the kinds {sorted(set(self._kinds))}.", reason="new_shape")
+                yield error

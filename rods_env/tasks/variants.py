@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import immutables
@@ -51,6 +51,8 @@ class Synthesizer:
         new: the share of attempts at a new story, with tools chosen, a world searched and all turns phrased anew; the
             others tell one of at most eight stories of the same task again, in another world, about other people,
             places, days and ids, which takes a third of the time. 1: every variant is a new story.
+        apis: the services that variants may play in beside the task's own; None for all. A policy that knows some
+            services only needs variants that stay in them.
 
     Attributes:
         rejected: how many attempts came to nothing, by reason: `assign` (no other tools fit), `plan` (nothing in the
@@ -59,7 +61,9 @@ class Synthesizer:
         made: how many variants were made.
     """
 
-    def __init__(self, seed: int = 0, *, keep_tools: bool = False, new: float = 0.25) -> None:
+    def __init__(
+        self, seed: int = 0, *, keep_tools: bool = False, new: float = 0.25, apis: Sequence[str] | None = None
+    ) -> None:
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
             raise RodsError(f"seed: expected a whole number of at least 0; got {seed!r}.")
         if not 0 <= new <= 1:
@@ -67,6 +71,7 @@ class Synthesizer:
         self.seed = int(seed)
         self.new = float(new)
         self.keep_tools = keep_tools
+        self.apis = check_apis(APIS if apis is None else apis)
         self.rejected: Counter[str] = Counter()
         self.made = 0
         self._draw = Draw(np.random.default_rng((self.seed, 0)))
@@ -171,7 +176,7 @@ class Synthesizer:
     def _filled(self, recipe: Recipe, casting: Casting, story: Story) -> Task:
         """The new task that a story's key, tools and world say; the same whenever it is asked for."""
         draw = Draw(np.random.default_rng((self.seed, story.key)))
-        others = [name for name in APIS if name not in casting.apis]
+        others = [name for name in self.apis if name not in casting.apis]
         apis = check_apis((*casting.apis, *draw.sample(others, story.extra)))
         world, cast = self._series(recipe).get(story.world, apis)
         long = recipe.kind == "long_context"
@@ -244,7 +249,7 @@ class Synthesizer:
             return Casting(recipe.shape, own), True
         if not known or draw.chance(_LOOKING if recipe.looks < _LOOKS and len(known) < CASTINGS else _LOOKING / 50):
             recipe.looks += 1
-            apis = _apis_to_look_in(own, draw)
+            apis = _apis_to_look_in(own, self.apis, draw)
             tools = tuple(plan.tool for plan in assign_tools(recipe.shape, tools_of(apis), draw))
             if all(casting.tools != tools for casting in known):
                 return Casting(recipe.shape, tools), True
@@ -257,6 +262,7 @@ class Synthesizer:
             "seed": self.seed,
             "keep_tools": self.keep_tools,
             "new": self.new,
+            "apis": list(self.apis),
             "made": self.made,
             "rejected": dict(self.rejected),
             "draw": self._draw.state_dict(),
@@ -271,10 +277,12 @@ class Synthesizer:
         Raises:
             RodsError: if the state is of a synthesizer with another seed or other settings.
         """
-        for name in ("seed", "keep_tools", "new"):
-            if state[name] != getattr(self, name):
-                raise RodsError(f"the state is of a synthesizer with {name}={state[name]}; this one has "
-                                f"{name}={getattr(self, name)}. Make it with the same settings.")  # fmt: skip
+        mine = {"seed": self.seed, "keep_tools": self.keep_tools, "new": self.new, "apis": list(self.apis)}
+        theirs = {"apis": list(APIS), **state}  # states of earlier versions name none
+        for name, value in mine.items():
+            if theirs[name] != value:
+                raise RodsError(f"the state is of a synthesizer with {name}={theirs[name]}; this one has "
+                                f"{name}={value}. Make it with the same settings.")  # fmt: skip
         self.made = state["made"]
         self.rejected = Counter(state["rejected"])
         self._draw.load_state_dict(state["draw"])
@@ -288,13 +296,14 @@ def _tools(task: Task) -> tuple[Tool, ...]:
     return tuple([TOOLS[call.tool] for call in task.calls])
 
 
-def _apis_to_look_in(own: tuple[Tool, ...], draw: Draw) -> list[str]:
-    """As many APIs as a task uses: its own (other tools of them), all but one of its own, or any."""
+def _apis_to_look_in(own: tuple[Tool, ...], apis: Sequence[str], draw: Draw) -> list[str]:
+    """As many APIs as a task uses: its own (other tools of them), all but one of its own, or any of `apis`."""
     used = list(dict.fromkeys(tool.api.NAME for tool in own))
     how = draw.unit()
-    if how < 0.5:
+    others = [name for name in apis if name not in used]
+    if how < 0.5 or not others:
         return used
     if how < 0.75:
         used.pop(draw.index(len(used)))
-        return [*used, draw.choice([name for name in APIS if name not in used])]
-    return draw.sample(tuple(APIS), len(used))
+        return [*used, draw.choice(others)]
+    return draw.sample(apis, len(used))

@@ -211,6 +211,19 @@ class DiscreteActions(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         observation = self._observation(seen, info)
         return observation, {key: info[key] for key in ("action_mask", "candidates_dropped")}
 
+    def take_over(self, other: DiscreteActions) -> None:
+        """Goes on from where another environment stands, which may go on by itself: a tenth of the time of `refresh`.
+
+        Raises:
+            ResetNeeded: if the other has no episode.
+            RodsError: if it has another number of actions.
+        """
+        if other.max_actions != self.max_actions:
+            raise RodsError(f"expected an environment of {self.max_actions} actions; got {other.max_actions}.")
+        seen = other._begun().copy()
+        self._base.restore(other._base.snapshot())
+        self._seen = seen
+
     def __getstate__(self) -> dict[str, Any]:
         # What tools are made of cannot be pickled; the conversation says all that is needed to have it again.
         return {**self.__dict__, "_seen": self._seen is not None}

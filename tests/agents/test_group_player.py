@@ -127,3 +127,15 @@ def test_groups_that_are_not_worth_training_on_are_exchanged_but_counted() -> No
     stubborn = player(FakeEngine(lambda _: 0.0), Told(tools.tasks(), picky=True))
     assert len(stubborn.play()) == 6  # it ends
     assert stubborn.figures["zero_variance_share"] == 1
+
+
+def test_a_listener_hears_of_every_group_also_of_exchanged_ones() -> None:
+    curriculum, heard = Told(tools.tasks(), picky=True), []
+    engine = FakeEngine(lambda start: float(start.number % 2) if (start.number or 0) >= 6 else 0.0)
+    one = GroupPlayer(
+        curriculum, engine, group_size=3, groups=2, ranks=Ranks(), on_group=heard.append  # type: ignore[arg-type]
+    )
+    one.play()
+    assert [(group.task.id, list(group.returns)) for group in heard] == curriculum.told
+    assert [(group.tokens, group.origin.generation) for group in heard] == [(3, 0)] * 4
+    assert one.curriculum_s > 0

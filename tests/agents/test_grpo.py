@@ -55,6 +55,23 @@ def test_the_curriculum_hears_of_every_group_of_its_step() -> None:
     assert one.curriculum.metrics()["mean_return_overall"] == pytest.approx(mean)
 
 
+def test_a_run_ends_when_it_is_done_and_tells_of_its_evaluations(tmp_path: Path) -> None:
+    straight, rows = tools.straight()
+    one = tools.agent(tmp_path / "run", tools.saved_policy())
+    told: list[tuple[int, float]] = []
+    last = one.train(
+        on_evaluation=lambda step, evaluation: told.append((step, evaluation.success)), done=lambda: one.step == 1
+    )
+    assert one.step == 1
+    assert [step for step, _ in told] == [0, 1]  # the last step is evaluated, whatever `eval_every` says
+    assert last is not None
+    assert straight.before is not None
+    assert told[0][1] == straight.before.success
+    assert told[1][1] == last.success
+    assert tools.timeless(one.folder.rows())[1]["loss"] == rows[1]["loss"]
+    assert [step for step, _ in one.folder.checkpoints()] == [1]
+
+
 def test_training_changes_the_policy_and_its_checkpoint_is_the_policy() -> None:
     one, _ = tools.straight()
     trained, before = tools.weights(one), load_policy(tools.saved_policy(), device="cpu").model.state_dict()

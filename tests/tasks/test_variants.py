@@ -257,3 +257,12 @@ def test_a_broken_task_is_refused():
     broken = Task("x", "base", task.apis, (Turn("Hello.", (Call("find_nothing", {}),)),), task.world)
     with pytest.raises(RodsError, match="find_nothing"):
         Synthesizer().variant(broken)
+
+
+def test_variants_stay_in_the_services_that_are_named(seeds):
+    few = [task for task in seeds if set(task.apis) <= {"shop", "mail"}][:5]
+    free, bound = Synthesizer(4), Synthesizer(4, apis=("shop", "mail"))
+    assert any(set(free.variant(task).apis) - {"shop", "mail"} for task in few for _ in range(8))
+    assert all(set(bound.variant(task).apis) <= {"shop", "mail"} for task in few for _ in range(8))
+    with pytest.raises(RodsError, match="apis"):
+        Synthesizer(4).load_state_dict(bound.state_dict())

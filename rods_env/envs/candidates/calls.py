@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,19 @@ class Calls:
         self._grown: set[int] = set()  # pools that have got more values at the end since then
         self._resized: set[int] = set()  # pools with another number of values than the blocks have
         self._anew = True  # whether the calls have to be laid out anew
+
+    def copy(self) -> Calls:
+        """The same, to go on from apart. `tools` and `known` are only ever replaced, and so are shared."""
+        other = copy(self)
+        other.sizes, other._laid = self.sizes.copy(), self._laid.copy()
+        other._blocks, other._counts = self._blocks.copy(), self._counts.copy()
+        other._numbers = self._numbers[:]
+        other._lookup = np.frombuffer(other._numbers, np.int64)
+        other._written = self._written.copy()
+        other._table = np.frombuffer(other._written, np.int64).reshape(self._table.shape)
+        other._values, other._made = self._values.copy(), self._made.copy()
+        other._codes, other._grown, other._resized = self._codes.copy(), self._grown.copy(), self._resized.copy()
+        return other
 
     # ------------------------------------------------------------------ values
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,13 @@ class Facts:
     def _use(self, content: bytearray) -> None:
         self._bytes = content  # for single bytes, which numpy reads and writes slowly
         self.packed: Codes = np.frombuffer(content, np.uint64)
+
+    def copy(self) -> Facts:
+        """The same, to go on from apart."""
+        other = copy(self)
+        other.values, other._aging = self.values.copy(), self._aging.copy()
+        other._use(self._bytes.copy())
+        return other
 
     def new(self, value: Any) -> int:
         """The number of a new value, or 0 if there are too many."""

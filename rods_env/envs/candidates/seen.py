@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -50,6 +51,15 @@ class _Values:
         self.before: Sequence[int] = ()
         self.listed: list[int] = []
         self.unlisted: set[int] = set()
+
+    def copy(self) -> _Values:
+        """The same, to go on from apart."""
+        other = _Values(self.pool)
+        other.numbers = self.numbers.copy()
+        other.found = {label: found.copy() for label, found in self.found.items()}
+        other.said, other.before = self.said, self.before  # these are replaced, never changed
+        other.listed, other.unlisted = self.listed.copy(), self.unlisted.copy()
+        return other
 
 
 class _Result:
@@ -207,6 +217,19 @@ class Seen:
         self.calls.close()
         self.offered = np.zeros_like(self.offered)
         self._stale = True
+
+    def copy(self) -> Seen:
+        """The same episode, to go on from apart. What is only ever replaced is shared."""
+        other = copy(self)
+        other.called = self.called.copy()
+        other.calls, other._facts = self.calls.copy(), self._facts.copy()
+        other._people = People()
+        other._people.user, other._people.names = self._people.user, self._people.names.copy()
+        other._of = {pool: values.copy() for pool, values in self._of.items()}
+        other._columns = {}  # these point into `_of`, and are found again when needed
+        other._json, other._results = self._json.copy(), self._results.copy()
+        other._shown, other._taken, other._crowded = self._shown.copy(), self._taken.copy(), self._crowded.copy()
+        return other
 
     # ------------------------------------------------------------------ what follows
 

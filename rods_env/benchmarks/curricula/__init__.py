@@ -1,0 +1,1 @@
+"""Fixed against synthesised curricula: `rods-env bench curricula`."""

@@ -1,0 +1,78 @@
+"""The arms of the benchmark: what is compared, each a curriculum, or warm-up that goes on in place of reward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from rods_env.benchmarks.curricula.cells import Spec
+from rods_env.curricula.base import Curriculum, VariantMaker
+from rods_env.curricula.fixed import DynamicSampling, FixedCurriculum
+from rods_env.curricula.frontier import Frontier
+from rods_env.curricula.offline import OfflinePool, OneShotFrontier
+from rods_env.curricula.replay import PrioritizedReplay
+from rods_env.curricula.synthetic import Fresh, RandomSynthesis
+from rods_env.errors import RodsError
+from rods_env.tasks.task import Task
+
+FIXED = "fixed"  # what all others are compared to
+SFT_MORE = "sft-more"  # no curriculum: as many demonstrations of the warm-up's stream as others play rollouts
+FRESH_SHAPES = "fresh-shapes"
+AUGMENTED = "augmented"  # fixed data with errors that say what would help
+
+# The paper's pool; at most 400 made tasks live beside the seeds, however few these are [paper].
+_pool = partial(Frontier, mode="pool", capacity=400)
+
+ARMS: dict[str, Callable[..., Curriculum] | None] = {
+    FIXED: FixedCurriculum,
+    "dapo": DynamicSampling,
+    "replay": PrioritizedReplay,
+    AUGMENTED: FixedCurriculum,
+    "random": partial(RandomSynthesis, capacity=400),
+    "oneshot": partial(OneShotFrontier, capacity=400),
+    "no-retire": partial(_pool, retire=False),
+    "binary": partial(_pool, reward="binary"),
+    "rods-mean": partial(_pool, signal="mean", rule="ranked", quotas="equal"),  # as the paper has it
+    "offline17k": OfflinePool,
+    SFT_MORE: None,
+    "rods": _pool,
+    "fresh": Fresh,
+    FRESH_SHAPES: partial(Fresh, shapes="new"),
+    "stream": partial(Frontier, mode="stream"),
+}
+
+
+def make_arm(
+    name: str,
+    tasks: Sequence[Task],
+    seed: int,
+    *,
+    synthesizer: VariantMaker | None = None,
+    source: Callable[[int], Iterator[Task]] | None = None,
+) -> Curriculum | None:
+    """The curriculum of an arm; None for `sft-more`.
+
+    Args:
+        name: of `ARMS`.
+        tasks: the seeds.
+        seed: of the curriculum.
+        synthesizer: what makes variants; None: the one for these tasks.
+        source: makes the stream that `fresh-shapes` draws from; None: tasks of all services, see `Fresh`.
+
+    Raises:
+        RodsError: for an unknown arm.
+    """
+    if name not in ARMS:
+        raise RodsError(f"unknown arm {name!r}: expected one of {', '.join(ARMS)}.")
+    make = ARMS[name]
+    if make is None:
+        return None
+    further = {"source": source} if name == FRESH_SHAPES and source is not None else {}
+    return make(tasks, seed=seed, synthesizer=synthesizer, **further)
+
+
+def order_of(spec: Spec) -> tuple[str, int, int, bool, int, str]:
+    """The place of a cell in a grid: by set, number of seeds and seed, `fixed` first, the other arms as in `ARMS`."""
+    known = list(ARMS)
+    place = known.index(spec.arm) if spec.arm in known else len(known)
+    return spec.tasks, spec.seed_count, spec.seed, spec.arm != FIXED, place, spec.arm

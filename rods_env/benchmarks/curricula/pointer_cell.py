@@ -1,0 +1,344 @@
+"""Trains a cell with the pointer policy: a minute or two of one core.
+
+    cell = train(Spec("pointer", "tiny:seeds", 50, "stream", 0, 20_480), Path("results"))
+
+All arms of a seed begin with the same network, seeds and sets, and make the same number of updates of as many groups.
+Three differ: `dapo` plays the further groups that its filter asks for, and they count as rollouts, so it makes fewer
+updates; `sft-more` learns from as many demonstrations as others play rollouts; and `augmented` is `fixed` to the byte,
+as this policy does not read errors.
+
+Evaluations are sampled at temperature 1, as rollouts are, one episode a task; its noise belongs to its place in the
+set, and so is the same for all arms and checkpoints.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+
+from rods_env.agents.heap import frozen_heap
+from rods_env.agents.pointer import PointerNet
+from rods_env.agents.pointer_grpo import PointerGrpo, PointerSettings, imitate, warm_up
+from rods_env.agents.pointer_play import Episode, oracle, play
+from rods_env.agents.pointer_tree import Forest
+from rods_env.benchmarks.curricula.arms import ARMS, SFT_MORE, make_arm
+from rods_env.benchmarks.curricula.cells import Cell, Checkpoint, Recorder, Spec, digest_of
+from rods_env.benchmarks.curricula.grid import kept_cell
+from rods_env.benchmarks.curricula.heldout import (
+    seeds_of,
+    seen_tasks,
+    synthesizer_of,
+    tuning_tasks,
+    unseen_tasks,
+)  # fmt: skip
+from rods_env.curricula.base import Curriculum
+from rods_env.envs.candidates.signatures import signatures
+from rods_env.errors import RodsError
+from rods_env.tasks.datasets import TaskSource
+from rods_env.tasks.task import Task
+from rods_env.tasks.tiny_sets import long_tasks
+
+_WAVES = 4  # how often groups are exchanged that the curriculum (DAPO) thinks not worth training on
+_WARMUP = 20_270_101  # streams of tasks of the warm-up, of `sft-more`, and of noise
+_MORE = 20_270_102
+_NOISE = 20_270_103
+_LONGEST = 20  # a run that matches tokens ends after so many times the planned updates at the latest
+
+
+class PointerCell(PointerSettings, frozen=True, forbid_unknown_fields=True):
+    """The settings of a cell: those of training, and
+
+    Attributes:
+        warmup_tasks: tasks of new shapes whose oracle episodes the warm-up shows; every seed has its own.
+        checkpoints: how often is evaluated, at the beginning and the end too.
+        seen, unseen, tuning: how many tasks each set has.
+    """
+
+    warmup_tasks: int = 100
+    checkpoints: int = 6
+    seen: int = 1000
+    unseen: int = 1000
+    tuning: int = 400
+
+
+class Block:
+    """What the arms of a seed share.
+
+    Args:
+        seeds: the seeds.
+        sets: the tasks of each set.
+        weights: of the warmed-up network.
+
+    Attributes:
+        forest: the trees of the sets: evaluations of all arms come along the same paths.
+        start: which tasks the warmed-up network solves, and its mean progress, by set; empty until it was evaluated.
+    """
+
+    def __init__(self, seeds: list[Task], sets: dict[str, list[Task]], weights: dict[str, Any]) -> None:
+        self.seeds = seeds
+        self.sets = sets
+        self.weights = weights
+        self.forest = Forest(keep=sum(map(len, sets.values())))
+        self.start: dict[str, tuple[list[bool], float]] = {}
+
+
+def settings_of(spec: Spec) -> PointerCell:
+    """The settings of a cell.
+
+    Raises:
+        RodsError: for an unknown setting, one out of range, or rollouts that are no whole updates.
+    """
+    try:
+        settings = msgspec.convert(msgspec.json.decode(spec.settings), PointerCell, strict=False)
+    except msgspec.ValidationError as error:
+        known = ", ".join(field.name for field in msgspec.structs.fields(PointerCell))
+        raise RodsError(f"the settings of the pointer policy: {error}. They are {known}.") from None
+    step = settings.group_size * settings.groups_per_step
+    if spec.rollouts < step or spec.rollouts % step:
+        raise RodsError(f"rollouts must be a multiple of the {step} of an update; got {spec.rollouts}.")
+    return settings
+
+
+def train(spec: Spec, folder: Path, on_checkpoint: Callable[[Checkpoint], None] = lambda _: None) -> Cell:
+    """Trains a cell.
+
+    Args:
+        spec: which.
+        folder: of the benchmark, where with `match="tokens"` the cell of `fixed` is found.
+        on_checkpoint: called with every checkpoint.
+
+    Raises:
+        RodsError: for settings out of range, an unknown set or arm, tasks of BFCL, or no cell to match.
+    """
+    settings = settings_of(spec)
+    if spec.arm not in ARMS:
+        raise RodsError(f"unknown arm {spec.arm!r}: expected one of {', '.join(ARMS)}.")
+    with frozen_heap(), _alone():
+        block = _block(spec.tasks, spec.seed_count, spec.seed, settings)
+        run = _Run(spec, settings, block, _tokens_to_match(spec, folder), on_checkpoint)
+        if spec.arm == SFT_MORE:
+            run.demonstrations()
+        else:
+            run.reward()
+        return run.recorder.cell()
+
+
+class _Run:
+    """A cell that is being trained."""
+
+    def __init__(
+        self, spec: Spec, settings: PointerCell, block: Block, tokens: int | None,
+        on_checkpoint: Callable[[Checkpoint], None],
+    ) -> None:  # fmt: skip
+        self.spec = spec
+        self.settings = settings
+        self.block = block
+        self.tokens = tokens
+        sizes = {name: len(tasks) for name, tasks in block.sets.items()}
+        self.recorder = Recorder(spec, sizes, {name: digest_of(tasks) for name, tasks in block.sets.items()})
+        self.net = _network(settings, spec.seed)
+        self.net.load_state_dict(block.weights)
+        self.updates = spec.rollouts // (settings.group_size * settings.groups_per_step)
+        self._on_checkpoint = on_checkpoint
+
+    def reward(self) -> None:
+        """Trains on what the arm's curriculum chooses."""
+        spec, settings, recorder = self.spec, self.settings, self.recorder
+        curriculum = make_arm(
+            spec.arm, self.block.seeds, spec.seed, synthesizer=synthesizer_of(self.block.seeds, spec.seed),
+            source=_source(self.block.seeds),
+        )  # fmt: skip
+        assert curriculum is not None
+        learner = PointerGrpo(self.net, settings)
+        player = _Player(curriculum, self.net, settings, spec.seed, recorder)
+        self._evaluate(curriculum)
+        looks = _looks(spec.rollouts if self.tokens is None else self.tokens, settings.checkpoints)
+        for _ in range(self.updates * (1 if self.tokens is None else _LONGEST)):
+            groups = player.step()
+            begun = time.perf_counter()
+            learner.update(groups)
+            recorder.updates += 1
+            recorder.seconds["update"] += time.perf_counter() - begun
+            spent = recorder.rollouts if self.tokens is None else recorder.tokens
+            if spent >= looks[0]:
+                self._evaluate(curriculum)
+                looks = [look for look in looks if look > spent]
+            if not looks:
+                break
+
+    def demonstrations(self) -> None:
+        """Trains on the oracle's episodes of further tasks like those of the warm-up."""
+        settings, recorder = self.settings, self.recorder
+        step = settings.group_size * settings.groups_per_step
+        stream, forest = _tasks(self.block.seeds, _MORE + self.spec.seed), Forest(keep=0)
+        optimizer = torch.optim.Adam(self.net.parameters(), settings.warmup_rate)
+        self._evaluate(None)
+        total = self.spec.rollouts if self.tokens is None else self.tokens
+        looks = _looks(total, settings.checkpoints)
+        while looks:
+            begun = time.perf_counter()
+            shown = [oracle(forest, task) for task in islice(stream, step)]
+            played = time.perf_counter()
+            imitate(self.net, optimizer, shown, settings)
+            recorder.seconds["play"] += played - begun
+            recorder.seconds["update"] += time.perf_counter() - played
+            recorder.rollouts += len(shown)
+            recorder.tokens += sum(len(episode.actions) for episode in shown)
+            recorder.updates += 1
+            spent = recorder.rollouts if self.tokens is None else recorder.tokens
+            if spent >= looks[0]:
+                self._evaluate(None)
+                looks = [look for look in looks if look > spent]
+
+    def _evaluate(self, curriculum: Curriculum | None) -> None:
+        begun = time.perf_counter()
+        start = not self.recorder.rollouts
+        found = dict(self.block.start) if start else {}
+        if not found:
+            found = {name: self._played(name, tasks) for name, tasks in self.block.sets.items()}
+            if start:
+                self.block.start = dict(found)
+        solved = {name: outcomes for name, (outcomes, _) in found.items()}
+        progress = {name: mean for name, (_, mean) in found.items()}
+        self.recorder.seconds["evaluate"] += time.perf_counter() - begun
+        self._on_checkpoint(self.recorder.checkpoint(curriculum, solved, progress))
+        gc.collect()
+
+    def _played(self, name: str, tasks: Sequence[Task]) -> tuple[list[bool], float]:
+        forest = self.block.forest
+        noise = np.random.default_rng([_NOISE, *name.encode()]).random((len(tasks), forest.max_steps))
+        episodes = play(self.net, forest, [forest.root(task) for task in tasks], noise)
+        return [e.success for e in episodes], sum(e.progress for e in episodes) / max(len(episodes), 1)
+
+
+class _Player:
+    """Plays the groups of an update, and tells the curriculum and the recorder."""
+
+    def __init__(
+        self, curriculum: Curriculum, net: PointerNet, settings: PointerSettings, seed: int, recorder: Recorder
+    ) -> None:
+        self.curriculum = curriculum
+        self.net = net
+        self.settings = settings
+        self.recorder = recorder
+        self._forest = Forest()
+        self._rng = np.random.default_rng([seed, _NOISE])
+
+    def step(self) -> list[list[Episode]]:
+        """The groups of an update: those worth training on, and, if there are too few, the last others."""
+        wanted = self.settings.groups_per_step
+        kept: list[list[Episode]] = []
+        for wave in range(_WAVES):
+            played = self._wave(wanted - len(kept))
+            kept += [group for group, is_worth in played if is_worth or wave == _WAVES - 1]
+            if len(kept) == wanted:
+                break
+        return kept
+
+    def _wave(self, n: int) -> list[tuple[list[Episode], bool]]:
+        size, recorder, curriculum = self.settings.group_size, self.recorder, self.curriculum
+        begun = time.perf_counter()
+        chosen = []
+        for _ in range(n):
+            task = curriculum.next_group()
+            chosen.append((task, curriculum.origin(task.id)))
+        chose = time.perf_counter()
+        roots = [self._forest.root(task) for task, _ in chosen for _ in range(size)]
+        episodes = play(self.net, self._forest, roots, self._rng.random((len(roots), self._forest.max_steps)))
+        played = time.perf_counter()
+        found = []
+        for k, (task, origin) in enumerate(chosen):
+            group = episodes[k * size : (k + 1) * size]
+            returns = [episode.progress for episode in group]
+            recorder.group(task, origin, returns)
+            recorder.tokens += sum(len(episode.actions) for episode in group)
+            found.append((group, curriculum.observe(task.id, returns)))
+        recorder.seconds["play"] += played - chose
+        recorder.seconds["curriculum"] += chose - begun + time.perf_counter() - played
+        return found
+
+
+# ---------------------------------------------------------------------- what the arms of a seed share
+
+
+@lru_cache(maxsize=1)
+def _block(tasks: str, count: int, seed: int, settings: PointerCell) -> Block:
+    seeds = seeds_of(tasks, count, seed)
+    if seeds[0].ENVIRONMENT != Task.ENVIRONMENT:
+        raise RodsError(f"the pointer policy plays this project's own services; {tasks} has tasks of others.")
+    sets = {
+        "seen": seen_tasks(seeds, settings.seen, seed),
+        "unseen": unseen_tasks(tasks, settings.unseen),
+        "tuning": tuning_tasks(tasks, seeds, settings.tuning, seed),
+    }
+    forest = Forest(keep=0)
+    shown = [oracle(forest, task) for task in islice(_tasks(seeds, _WARMUP + seed), settings.warmup_tasks)]
+    net = _network(settings, seed)
+    warm_up(net, shown, settings, seed)
+    return Block(seeds, sets, {name: value.clone() for name, value in net.state_dict().items()})
+
+
+def _network(settings: PointerSettings, seed: int) -> PointerNet:
+    return PointerNet(len(signatures().names), width=settings.width, seed=seed)
+
+
+def _is_small(seeds: Sequence[Task]) -> bool:
+    """Whether the seeds are those of the tiny policy's services."""
+    from rods_env.tasks.tiny_sets import TINY_APIS
+
+    return {api for task in seeds for api in task.apis} <= set(TINY_APIS)
+
+
+def _source(seeds: Sequence[Task]) -> Callable[[int], Iterator[Task]] | None:
+    """What `fresh-shapes` draws from: for the tiny policy's services their long tasks."""
+    return long_tasks if _is_small(seeds) else None
+
+
+def _tasks(seeds: Sequence[Task], seed: int) -> Iterator[Task]:
+    """An endless stream of tasks of new shapes, like the seeds."""
+    if _is_small(seeds):
+        yield from long_tasks(seed)
+    source, rng = TaskSource(seed), np.random.default_rng([seed, 1])
+    while True:
+        yield source.task(seeds[int(rng.integers(len(seeds)))].kind)
+
+
+def _tokens_to_match(spec: Spec, folder: Path) -> int | None:
+    """The decisions that the block's `fixed` made; None where rollouts are matched, and for `fixed` itself."""
+    if spec.match == "rollouts" or spec.arm == "fixed":
+        return None
+    fixed = kept_cell(folder, msgspec.structs.replace(spec, arm="fixed"))
+    if fixed is None:
+        raise RodsError(f"{spec.arm} is to make as many decisions as fixed, which is not done: train fixed first.")
+    return fixed.checkpoints[-1].tokens
+
+
+def _looks(total: int, checkpoints: int) -> list[int]:
+    """After how much of the total is evaluated, the beginning left out."""
+    return [round(total * k / (checkpoints - 1)) for k in range(1, checkpoints)]
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One thread, as cells are trained side by side and the networks are too small to be shared among threads; and no
+    garbage collection but at checkpoints: trees are no garbage, and looking through them took a third of the time."""
+    threads, collects = torch.get_num_threads(), gc.isenabled()
+    torch.set_num_threads(1)
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        if collects:
+            gc.enable()
