@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rods_env.cli_screen import Screen
 
 POLICIES = ("tiny", "smollm2")
+_PRESETS = {"compact": "tiny", "calls": "tiny-bfcl"}  # by the speech of tiny policies
 
 
 def is_policy(name: str) -> bool:
@@ -70,9 +71,9 @@ def _play(screen: Screen, name: str, tasks: str | None, limit: int | None, seed:
     settings = settings_of(name)
     with screen.progress(f"loading {name}"):
         policy = load(name, settings)
-    if policy.chat.speech == "compact" and not (Path(name) / "checkpoints").is_dir():
+    if policy.chat.speech in _PRESETS and not (Path(name) / "checkpoints").is_dir():
         # A folder with a tiny policy, no run: its context is short, and it knows the words of its own tasks only.
-        settings = make_settings("tiny", None, {"policy": name})
+        settings = make_settings(_PRESETS[policy.chat.speech], None, {"policy": name})
     place = tasks if tasks is not None else settings.heldout
     chosen = load_tasks(place)[: limit or (tasks is None and settings.heldout_limit) or None]
     with screen.progress(f"{name} plays {place}", len(chosen)) as done:

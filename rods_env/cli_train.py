@@ -34,7 +34,9 @@ def _setting(help: str, metavar: str = "N") -> Any:
 
 
 def train(
-    preset: Annotated[_Text, typer.Option(metavar="NAME", help="tiny (default), smollm2 or qwen2.5-1.5b.")] = None,
+    preset: Annotated[
+        _Text, typer.Option(metavar="NAME", help="tiny (default), tiny-bfcl, smollm2 or qwen2.5-1.5b.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings: a TOML, YAML or JSON file.")] = None,
     set_: Annotated[
         list[str] | None,
@@ -55,7 +57,7 @@ def train(
     save_every: Annotated[_Text, _setting("Steps between checkpoints.")] = None,
     seed: Annotated[_Text, _setting("Equal seeds give equal runs.")] = None,
     warmup_only: Annotated[
-        bool, typer.Option("--warmup-only", metavar="", help="Make the base of the tiny policy anew, without reward.")
+        bool, typer.Option("--warmup-only", metavar="", help="Make a tiny policy without reward: docs/training.md.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", metavar="", help="Print every setting.")] = False,
     json: Json = None,
@@ -70,12 +72,14 @@ def train(
     }  # fmt: skip
     given = {name: value for name, value in direct.items() if value is not None}
     if warmup_only:
-        wrong = [name for name in given if name not in ("seed", "steps")]
+        wrong = [name for name in given if name not in ("seed", "steps", "tasks")]
         if wrong or preset or config or set_ or resume or verbose:
-            raise RodsError("--warmup-only takes --run, --steps, --seed, --json and --quiet; leave out the others.")
+            raise RodsError(
+                "--warmup-only takes --run, --steps, --seed, --tasks, --json and --quiet; leave out the others."
+            )
         check_installed()
         with quiet_libraries():
-            _warm_up(make_screen(quiet), run, _whole("steps", steps, 1), _whole("seed", seed, 0), json)
+            _warm_up(make_screen(quiet), run, _whole("steps", steps, 1), _whole("seed", seed, 0), tasks, json)
         return
     check_installed()
 
@@ -270,21 +274,34 @@ def _no_false_alarm(record: logging.LogRecord) -> bool:
 # ---------------------------------------------------------------------- the warm-up
 
 
-def _warm_up(screen: Screen, run: Path | None, steps: int | None, seed: int | None, json: Path | None) -> None:
-    """Makes the base of the tiny policy anew."""
+def _warm_up(
+    screen: Screen, run: Path | None, steps: int | None, seed: int | None, tasks: str | None, json: Path | None
+) -> None:
+    """Makes the base of the tiny policy anew, or a tiny policy that learns from tasks of BFCL."""
     folder = new_folder(run, "warmup")
-    from rods_env.agents.warmup import make_base
     from rods_env.cli_live import duration
     from rods_env.cli_tables import save_figures
+
+    if tasks is None:
+        from rods_env.agents.warmup import make_base
+    else:
+        from rods_env.agents.bfcl_warmup import make_bfcl_policy
+        from rods_env.tasks.task import load_tasks
 
     screen.line(
         "A new tiny policy learns from the oracle's episodes how to call tools, look things up, and go on after errors."
     )
-    screen.line("There is no reward in this; it makes the base from which `rods-env train` starts.")
+    screen.line("There is no reward in this; it makes what `rods-env train` starts from.")
     last: dict[str, Any] = {}
     plain = screen.quiet or not screen.console.is_terminal
     begun = time.monotonic()
     with screen.progress("collecting words") as done:
+
+        def on_stage(stage: str) -> None:
+            if plain:
+                print(f"{stage} …", file=screen.console.file, flush=True)
+            else:
+                done(stage)
 
         def on_row(row: dict[str, Any]) -> None:
             step, total = int(row["step"]), int(row["steps"])
@@ -296,7 +313,11 @@ def _warm_up(screen: Screen, run: Path | None, steps: int | None, seed: int | No
             last.update(row)
 
         given: dict[str, Any] = {"steps": steps, "seed": seed}
-        made = make_base(folder, on_row=on_row, **{name: value for name, value in given.items() if value is not None})
+        given = {name: value for name, value in given.items() if value is not None}
+        if tasks is None:
+            made = make_base(folder, on_row=on_row, **given)
+        else:
+            made = make_bfcl_policy(folder, load_tasks(tasks), on_stage=on_stage, on_row=on_row, **given)
     screen.line(f"The base is in {made}; making it took {duration(time.monotonic() - begun)}.")
-    screen.line(f"train from it:  rods-env train --policy {made}")
+    screen.line(f"train from it:  rods-env train {'--preset tiny-bfcl ' if tasks else ''}--policy {made}")
     save_figures({name: float(value) for name, value in last.items()}, json)

@@ -21,7 +21,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from rods_env.agents.speech import CompactSpeech, PlainSpeech, Speech, signature, tool_name, with_signatures
+from rods_env.agents.speech import (
+    SPEECHES,
+    CompactSpeech,
+    PlainSpeech,
+    Speech,
+    check_words,
+    make_speech,
+    signature,
+    tool_name,
+    with_signatures,
+)
 from rods_env.envs.transcript import Message
 from rods_env.errors import RodsError
 from rods_env.tasks.task import Task
@@ -46,7 +56,7 @@ class Chat:
 
     Args:
         tokenizer: of transformers.
-        speech: "plain" or "compact".
+        speech: "plain", of chat models; of tiny policies "compact", or "calls" for BFCL.
         tool_docs: "template": the tools are given to the chat template as JSON schemas; "signatures": one line for each
             tool in the system message, a tenth of the length. A template that knows no tools needs the latter, and gets
             it.
@@ -73,8 +83,8 @@ class Chat:
         name: str | None = None,
         template_options: Mapping[str, Any] | None = None,
     ) -> None:
-        if speech not in ("plain", "compact"):
-            raise RodsError(f"expected a speech from plain, compact; got {speech!r}.")
+        if speech not in SPEECHES:
+            raise RodsError(f"expected a speech from {', '.join(SPEECHES)}; got {speech!r}.")
         if tool_docs not in TOOL_DOCS:
             raise RodsError(f"expected tool_docs from {', '.join(TOOL_DOCS)}; got {tool_docs!r}.")
         self.tokenizer = tokenizer
@@ -188,18 +198,13 @@ class Chat:
         """Checks that the policy has words for these tasks.
 
         Raises:
-            RodsError: if it is a tiny one, and a task is not of this project's own services.
+            RodsError: if it is a tiny one, and a task is not of the services whose words it knows.
         """
-        foreign = next((task for task in tasks if task.ENVIRONMENT != Task.ENVIRONMENT), None)
-        if self.speech == "compact" and foreign is not None:
-            raise RodsError(
-                f"the policy {self.name} has words for this project's own services only, and {foreign.id} is a task of "
-                f"{foreign.ENVIRONMENT}: choose a chat model (--preset smollm2, or --policy OWNER/NAME)."
-            )
+        check_words(self.speech, self.name, tasks)
 
     def begin(self, info: Mapping[str, Any]) -> Dialogue:
         """The dialogue of an episode that was just reset, from the information of the environment."""
-        return Dialogue(self, CompactSpeech(info) if self.speech == "compact" else PlainSpeech(), info)
+        return Dialogue(self, make_speech(self.speech, info), info)
 
     def after(self, news: Sequence[Message]) -> str:
         """What the template writes after what an assistant said, when these messages follow.
@@ -251,7 +256,7 @@ class Chat:
 
     def _check_template(self) -> bool:
         """Checks that the template keeps what stands. Returns whether it renders tools."""
-        system = [] if self.speech == "compact" else [{"role": "system", "content": "s"}]
+        system = [] if self.speech != "plain" else [{"role": "system", "content": "s"}]
         talk: list[Message] = [*system, {"role": "user", "content": "u"}]
         result = {"role": "tool", "name": "probe_tool", "content": "r"}
         call = {"type": "function", "function": {"name": "probe_tool", "description": "d", "parameters": {}}}
@@ -391,5 +396,7 @@ class Dialogue:
         """How tools that were not offered before are told to the policy, before what the user says."""
         if self.chat.speech == "compact":
             return f"<tools> {' '.join(map(tool_name, schemas))} "
+        if self.chat.speech == "calls":
+            return "".join(f"{tool_name(schema)}(" for schema in schemas) + "\n"
         told = map(signature if self.tools is None else json.dumps, schemas)
         return f"[New tools: {' '.join(told)}]\n"

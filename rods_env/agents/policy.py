@@ -25,7 +25,7 @@ from rods_env.agents.loading import (
     first_line,
     guarded,
     has_tokenizer,
-    is_compact,
+    is_tiny,
     load_model,
     load_tokenizer,
     locate,
@@ -208,8 +208,8 @@ def load_policy(
     own_tokenizer = source.folder is None or has_tokenizer(source.folder)
     with quiet():
         tokenizer = load_tokenizer(source if own_tokenizer or not adapter else base)
-        compact = is_compact(source, marks, tokenizer)
-        chat = make_chat(tokenizer, compact, title, tool_docs or marks.get("tool_docs") or "template")
+        tiny = is_tiny(source, marks, tokenizer)
+        chat = make_chat(tokenizer, tiny, title, tool_docs or marks.get("tool_docs") or "template")
         model = load_model(base, dtype, where, attention, len(tokenizer))
         if gradient_checkpointing:
             # Its name before transformers 5.24.

@@ -131,6 +131,12 @@ PRESETS: dict[str, dict[str, Any]] = {
         "credit": "turn", "micro_batch": 128, "max_message": 24, "max_turn": 96, "max_messages": 24,
         "max_episode": 512, "eval_every": 25, "eval_temperature": 1.0,
     },
+    "tiny-bfcl": {  # made by: rods-env train --warmup-only --tasks bfcl:train --run runs/tiny-bfcl
+        "policy": "./runs/tiny-bfcl", "tasks": "bfcl:train", "heldout": "bfcl:test", "steps": 20, "group_size": 8,
+        "groups_per_step": 8, "learning_rate": 1e-4, "beta": 0.0, "credit": "turn", "micro_batch": 8,
+        "max_message": 128, "max_turn": 512, "max_messages": 40, "max_episode": 1024, "slots": 64, "eval_every": 0,
+        "save_every": 10,
+    },
     "smollm2": {
         "policy": "smollm2", "tool_docs": "signatures", "heldout_limit": 8, "steps": 4, "group_size": 4,
         "groups_per_step": 2, "learning_rate": 5e-6, "micro_batch": 1, "max_message": 64, "max_turn": 256,

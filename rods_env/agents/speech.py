@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from rods_env.agents.compact import NO_CALL, CompactChat
 from rods_env.apis.registry import TOOLS
 from rods_env.envs.calls import write_calls
 from rods_env.envs.transcript import Message
+from rods_env.errors import RodsError
+from rods_env.tasks.task import Task
+
+SPEECHES = ("plain", "compact", "calls")
+# Whose words a tiny policy knows: the environment, and what errors call its tasks.
+_PLAYS = {
+    "compact": (Task.ENVIRONMENT, "this project's own services"),
+    "calls": ("ToolUse-BFCL-v0", "BFCL's functions"),
+}
+RESULT_SHOWN = 200  # characters of a result; those of long contexts have up to 31,706
 
 
 class Speech(Protocol):
@@ -51,6 +61,52 @@ class CompactSpeech:
 
     def calls(self, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
         return " ".join(self._chat.call(TOOLS[name], arguments) for name, arguments in calls) or NO_CALL
+
+
+class CallSpeech:
+    """The language of tiny policies that play BFCL: Python calls as the environment reads them, long results cut off,
+    no system message."""
+
+    def messages(self, messages: Sequence[Message]) -> list[Message]:
+        return [_shortened(message) for message in messages if message["role"] != "system"]
+
+    def action(self, said: str) -> str:
+        return said
+
+    def calls(self, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+        written = write_calls(calls, "python") if calls else f"[{NO_CALL}]"
+        return written[1:-1] if len(calls) < 2 else written
+
+
+def _shortened(message: Message) -> Message:
+    content = message["content"]
+    if message["role"] != "tool" or len(content) <= RESULT_SHOWN:
+        return message
+    return {**message, "content": content[:RESULT_SHOWN] + "…"}
+
+
+def make_speech(kind: str, info: Mapping[str, Any]) -> Speech:
+    """The speech of an episode that was just reset; `kind` is one of `SPEECHES`."""
+    if kind == "plain":
+        return PlainSpeech()
+    return CompactSpeech(info) if kind == "compact" else CallSpeech()
+
+
+def check_words(kind: str, name: str, tasks: Iterable[Task]) -> None:
+    """Checks that a policy that speaks so has words for these tasks.
+
+    Raises:
+        RodsError: if it is a tiny one, and a task is not of the services whose words it knows.
+    """
+    if kind not in _PLAYS:
+        return
+    environment, services = _PLAYS[kind]
+    foreign = next((task for task in tasks if environment != task.ENVIRONMENT), None)
+    if foreign is not None:
+        raise RodsError(
+            f"the policy {name} has words for {services} only, and {foreign.id} is a task of {foreign.ENVIRONMENT}: "
+            "choose a chat model (--preset smollm2, or --policy OWNER/NAME)."
+        )
 
 
 def year_of(messages: Sequence[Message]) -> str:

@@ -75,6 +75,7 @@ def make_model(
     initializer_range: float = 0.06,
     rope_theta: float = 1e6,
     look_up_heads: bool = True,
+    max_length: int = MAX_LENGTH,
 ) -> Any:
     """An untrained Llama. The seed is not a global one: torch's generator is left as it was."""
     import torch
@@ -82,7 +83,7 @@ def make_model(
 
     config = LlamaConfig(
         vocab_size=vocabulary_size, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
-        num_key_value_heads=kv_heads, intermediate_size=inner, max_position_embeddings=MAX_LENGTH,
+        num_key_value_heads=kv_heads, intermediate_size=inner, max_position_embeddings=max_length,
         initializer_range=initializer_range, attention_bias=True, tie_word_embeddings=True,
         rope_parameters={"rope_type": "default", "rope_theta": rope_theta}, bos_token_id=None,
         pad_token_id=SPECIAL.index(PAD), eos_token_id=SPECIAL.index(END),

@@ -94,7 +94,7 @@ class Demonstrator:
 
     def _opened(self, task: Task) -> Any:
         if self._env is None:
-            self._env = gym.make("ToolUse-RODS-v0", tasks=[task], disable_env_checker=True).unwrapped
+            self._env = gym.make(task.ENVIRONMENT, tasks=[task], disable_env_checker=True).unwrapped
         return self._env
 
     def _say(self, env: Any, dialogue: Dialogue, calls: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -105,8 +105,8 @@ class Demonstrator:
     def _mistake(self, env: Any, dialogue: Dialogue, task: Task, name: str, arguments: dict[str, Any]) -> None:
         """A call that is refused, if one is found at the first try; the episode then shows its error."""
         rng = self._rng
-        tool = TOOLS[name]
-        texts = [p.name for p in tool.params if p.name in arguments and isinstance(arguments[p.name], str)]
+        named = [p.name for p in TOOLS[name].params] if task.ENVIRONMENT == Task.ENVIRONMENT else list(arguments)
+        texts = [one for one in named if isinstance(arguments.get(one), str)]
         if rng.random() < 0.5 or not texts:  # an argument is missing
             wrong = dict(list(arguments.items())[:-1])
         else:

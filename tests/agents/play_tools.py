@@ -174,7 +174,7 @@ class Spans:
 
 def same_text(chat: Chat, ids: list[int], text: str) -> bool:
     """Whether ids are those of a text: bytes for bytes, or, with a tokenizer of words, word for word that it knows."""
-    if chat.speech == "plain":
+    if chat.speech != "compact":
         return chat.decode(ids) == text
     known, unknown = chat.tokenizer.get_vocab(), chat.tokenizer.unk_token
     return chat.decode(ids).split() == [word if word in known else unknown for word in text.split()]

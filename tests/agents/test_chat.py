@@ -325,7 +325,7 @@ def test_bad_settings_are_refused() -> None:
     tokenizer = tools_of.bpe_with(None)
     with pytest.raises(RodsError, match="Nameless has no chat template"):
         Chat(tokenizer, name="Nameless")
-    with pytest.raises(RodsError, match="expected a speech from plain, compact; got 'loud'"):
+    with pytest.raises(RodsError, match="expected a speech from plain, compact, calls; got 'loud'"):
         Chat(tokenizer, speech="loud")
     with pytest.raises(RodsError, match="expected tool_docs from template, signatures; got 'none'"):
         Chat(tokenizer, tool_docs="none")

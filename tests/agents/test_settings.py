@@ -132,7 +132,7 @@ def test_wrong_presets_and_files(tmp_path: Path) -> None:
             make_settings(preset, file)
         assert "\n" not in str(error.value)
 
-    with pytest.raises(RodsError, match="unknown preset 'huge': expected one of tiny, smollm2"):
+    with pytest.raises(RodsError, match="unknown preset 'huge': expected one of tiny, tiny-bfcl, smollm2"):
         make_settings("huge")
     fails("unknown preset 'huge'", None, "a.toml", b"preset = 'huge'")
     fails("cannot read the settings .*none.toml: No such file", None, "none.toml", None)
