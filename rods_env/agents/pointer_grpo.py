@@ -6,6 +6,7 @@ relative to the group's, one step of gradient ascent on fresh episodes, so that 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import msgspec
@@ -26,7 +27,9 @@ class PointerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         group_size: episodes of a group.
         groups_per_step: groups of an update.
         learning_rate: of Adam, in training by reward.
+        final_rate: the share of it that is left at the end; it falls evenly.
         entropy: weight of the mean entropy of the visited states in the objective.
+        average: the share of the averaged weights that an update keeps; the averaged network is what is evaluated.
         credit: "turn": an action is credited with what is paid from its turn on. "episode": with the return.
         scale: whether advantages are divided by the group's standard deviation.
         max_norm: to which gradients are clipped.
@@ -39,7 +42,9 @@ class PointerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     group_size: int = 8
     groups_per_step: int = 32
     learning_rate: float = 3e-3
+    final_rate: float = 1.0
     entropy: float = 0.0
+    average: float = 0.9
     credit: str = "turn"
     scale: bool = True
     max_norm: float = 1.0
@@ -131,11 +136,15 @@ class PointerGrpo:
     Args:
         net: is changed.
         settings: of the training.
+        updates: how many there will be, for the learning rate.
     """
 
-    def __init__(self, net: PointerNet, settings: PointerSettings) -> None:
+    def __init__(self, net: PointerNet, settings: PointerSettings, updates: int) -> None:
         self.net = net
         self.settings = settings
+        self.averaged = copy.deepcopy(net)
+        self.updates = updates
+        self._done = 0
         self._optimizer = torch.optim.Adam(net.parameters(), settings.learning_rate)
 
     def update(self, groups: Sequence[Sequence[Episode]]) -> bool:
@@ -148,8 +157,15 @@ class PointerGrpo:
                 for node, action, value in zip(episode.nodes, episode.actions, values, strict=False):
                     if value:
                         weights.add(node, action, value / episodes)
+        share = 1.0 - (1.0 - self.settings.final_rate) * min(1.0, self._done / self.updates)
+        self._done += 1
+        for part in self._optimizer.param_groups:
+            part["lr"] = self.settings.learning_rate * share
         if weights:
             weights.ascend(self.net, self._optimizer, self.settings, self.settings.entropy)
+        with torch.no_grad():
+            for mean, now in zip(self.averaged.parameters(), self.net.parameters(), strict=True):
+                mean.lerp_(now, 1.0 - self.settings.average)
         return bool(weights)
 
 

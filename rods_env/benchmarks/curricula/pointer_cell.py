@@ -66,7 +66,7 @@ class PointerCell(PointerSettings, frozen=True, forbid_unknown_fields=True):
     """
 
     warmup_tasks: int = 100
-    checkpoints: int = 4
+    checkpoints: int = 5
     seen: int = 1000
     unseen: int = 1000
     tuning: int = 400
@@ -149,6 +149,7 @@ class _Run:
         self.recorder = Recorder(spec, sizes, {name: digest_of(tasks) for name, tasks in block.sets.items()})
         self.net = _network(settings, spec.seed)
         self.net.load_state_dict(block.weights)
+        self.evaluated = self.net
         self.updates = spec.rollouts // (settings.group_size * settings.groups_per_step)
         self._on_checkpoint = on_checkpoint
 
@@ -160,7 +161,8 @@ class _Run:
             source=_source(self.block.seeds),
         )  # fmt: skip
         assert curriculum is not None
-        learner = PointerGrpo(self.net, settings)
+        learner = PointerGrpo(self.net, settings, self.updates)
+        self.evaluated = learner.averaged
         player = _Player(curriculum, self.net, settings, spec.seed, recorder)
         self._evaluate(curriculum)
         looks = _looks(spec.rollouts if self.tokens is None else self.tokens, settings.checkpoints)
@@ -179,18 +181,21 @@ class _Run:
                 break
 
     def demonstrations(self) -> None:
-        """Trains on the oracle's episodes of further tasks like those of the warm-up."""
+        """Trains on the oracle's episodes of further tasks like those of the warm-up, shown as often as there."""
         settings, recorder = self.settings, self.recorder
         step = settings.group_size * settings.groups_per_step
         stream, forest = _tasks(self.block.seeds, _MORE + self.spec.seed), Forest(keep=0)
         optimizer = torch.optim.Adam(self.net.parameters(), settings.warmup_rate)
+        rng = np.random.default_rng([self.spec.seed, _MORE])
+        known: list[Episode] = []
         self._evaluate(None)
         total = self.spec.rollouts if self.tokens is None else self.tokens
         looks = _looks(total, settings.checkpoints)
         while looks:
             begun = time.perf_counter()
-            shown = [oracle(forest, task) for task in islice(stream, step)]
+            known += [oracle(forest, task) for task in islice(stream, -(-step // settings.warmup_epochs))]
             played = time.perf_counter()
+            shown = [known[place] for place in rng.integers(len(known), size=step)]
             imitate(self.net, optimizer, shown, settings)
             recorder.seconds["play"] += played - begun
             recorder.seconds["update"] += time.perf_counter() - played
@@ -221,7 +226,7 @@ class _Run:
     def _played(self, name: str, tasks: Sequence[Task]) -> tuple[list[bool], float]:
         forest = self.block.forest
         noise = np.random.default_rng([_NOISE, *name.encode()]).random((len(tasks), forest.max_steps))
-        episodes = play(self.net, forest, [forest.root(task) for task in tasks], noise)
+        episodes = play(self.evaluated, forest, [forest.root(task) for task in tasks], noise)
         return [e.success for e in episodes], sum(e.progress for e in episodes) / max(len(episodes), 1)
 
 
