@@ -8,6 +8,7 @@ seeds can be run on a laptop.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -146,8 +147,9 @@ class PointerNet(nn.Module):
             kept = torch.load(path, weights_only=True)
             net = cls(kept["tools"], width=kept["width"], seed=kept["seed"])
             net.load_state_dict(kept["weights"])
-        except (OSError, KeyError, TypeError, RuntimeError, ValueError) as error:
-            raise RodsError(f"cannot read the pointer policy {path}: {error!r}.") from None
+        except (OSError, KeyError, TypeError, RuntimeError, ValueError, pickle.UnpicklingError) as error:
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise RodsError(f"cannot read the pointer policy {path}: {why}.") from None
         return net
 
 

@@ -51,8 +51,12 @@ def test_a_cell_of_every_kind_of_arm(spec, folder, name):
     first, *_, last = cell.checkpoints
     assert (first.rollouts, first.updates, first.tokens) == (0, 0, 0)
     assert last.tokens > 0
-    assert last.updates == (4 if name == "sft-more" else 2)
-    assert last.rollouts == 16 if name != "dapo" else last.rollouts >= 16
+    if name == "dapo":  # which asks for further groups, and ends after the step in which enough were played
+        assert last.rollouts >= 16
+        assert last.updates <= 2
+    else:
+        assert last.rollouts == 16
+        assert last.updates == (4 if name == "sft-more" else 2)
     assert all(cell.solved(0, kept).shape == (2,) for kept in ("seen", "unseen"))
     assert cell.seconds["update"] > 0
     assert cell.seconds["evaluate"] > 0
@@ -95,7 +99,7 @@ def test_tokens_are_matched_with_those_of_fixed(spec, tmp_path):
     assert cell.checkpoints[-1].tokens >= tokens > cell.checkpoints[-2].tokens
     taught = train(arm(spec, "sft-more", match="tokens"), tmp_path)
     assert taught.checkpoints[-1].tokens == pytest.approx(tokens, rel=0.5)  # whole batches of four
-    with pytest.raises(RodsError, match="of other settings"):
+    with pytest.raises(RodsError, match="made with rollouts 16 and not 8"):
         train(arm(spec, "stream", match="tokens", rollouts=8), tmp_path)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from curricula_fakes import cell_of, spec_of
@@ -26,7 +27,7 @@ from rods_env.benchmarks.curricula.statistics import (
     probability_of_improvement,
     resampled,
 )
-from rods_env.benchmarks.curricula.targets import AS_GOOD, aims, unfair, verdict
+from rods_env.benchmarks.curricula.targets import aims, unfair, verdict
 
 Z = 1.959964
 
@@ -229,14 +230,15 @@ def test_tasks_are_shared_only_where_their_digests_say_so():
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "bound", "says"),
+    ("low", "high", "wanted", "says"),
     [
-        (0.01, 0.2, 0.0, "reached"), (0.0, 0.2, 0.0, "undecided"), (-0.1, 0.1, 0.0, "undecided"),
-        (-0.1, 0.0, 0.0, "not reached"), (-0.01, 0.02, AS_GOOD, "reached"), (-0.1, -0.03, AS_GOOD, "not reached"),
+        (0.01, 0.2, "above 0", "reached"), (0.0, 0.2, "above 0", "undecided"), (-0.1, 0.1, "above 0", "undecided"),
+        (-0.1, 0.0, "above 0", "not reached"), (-0.01, 0.02, "not below 0", "reached"),
+        (-0.03, 0.02, "not below 0", "undecided"), (-0.1, -0.03, "not below 0", "not reached"),
     ],
 )  # fmt: skip
-def test_a_verdict_comes_from_the_whole_interval(low, high, bound, says):
-    assert verdict(Interval((low + high) / 2, low, high), bound) == says
+def test_a_verdict_comes_from_the_whole_interval(low, high, wanted, says):
+    assert verdict(Interval((low + high) / 2, low, high), wanted) == says
 
 
 def test_targets_are_those_of_the_arms_that_are_there():
@@ -251,7 +253,15 @@ def test_targets_are_those_of_the_arms_that_are_there():
         ("stream", "fresh", True), ("rods-mean", "fresh", False),
     ]  # fmt: skip
     assert named("offline17k", "rods") == [("rods", "offline17k", True)]
-    assert [aim.bound for aim in aims(["offline17k", "rods"])] == [AS_GOOD]
+    assert [aim.wanted for aim in aims(["offline17k", "rods"])] == ["not below 0"]
+
+
+def test_dapo_may_make_fewer_updates_and_end_after_a_whole_step():
+    fixed, dapo = cell_of(spec_of("fixed", rollouts=1000)), cell_of(spec_of("dapo", rollouts=1000))
+    *before, last = dapo.checkpoints
+    for rollouts, sentences in ((1029, 0), (1031, 1)):
+        end = msgspec.structs.replace(last, rollouts=rollouts, updates=5)
+        assert len(unfair([fixed, msgspec.structs.replace(dapo, checkpoints=[*before, end])])) == sentences
 
 
 def test_what_arms_did_not_get_equally_is_said():

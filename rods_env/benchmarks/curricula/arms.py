@@ -16,6 +16,7 @@ from rods_env.errors import RodsError
 from rods_env.tasks.task import Task
 
 FIXED = "fixed"  # what all others are compared to
+DAPO = "dapo"  # groups without variance make place for further ones, which count as rollouts
 SFT_MORE = "sft-more"  # no curriculum: as many demonstrations of the warm-up's stream as others play rollouts
 FRESH_SHAPES = "fresh-shapes"
 AUGMENTED = "augmented"  # fixed data with errors that say what would help
@@ -25,7 +26,7 @@ _pool = partial(Frontier, mode="pool", capacity=400)
 
 ARMS: dict[str, Callable[..., Curriculum] | None] = {
     FIXED: FixedCurriculum,
-    "dapo": DynamicSampling,
+    DAPO: DynamicSampling,
     "replay": PrioritizedReplay,
     AUGMENTED: FixedCurriculum,
     "random": partial(RandomSynthesis, capacity=400),

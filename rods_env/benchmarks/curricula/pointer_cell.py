@@ -104,6 +104,12 @@ def settings_of(spec: Spec) -> PointerCell:
     except msgspec.ValidationError as error:
         known = ", ".join(field.name for field in msgspec.structs.fields(PointerCell))
         raise RodsError(f"the settings of the pointer policy: {error}. They are {known}.") from None
+    for name, value in msgspec.structs.asdict(settings).items():
+        least = {"group_size": 2, "checkpoints": 2}.get(name, 1)
+        if type(value) is int and value < least:
+            raise RodsError(f"{name} must be at least {least}; got {value}.")
+    if settings.credit not in ("turn", "episode"):
+        raise RodsError(f"credit must be turn or episode; got {settings.credit!r}.")
     step = settings.group_size * settings.groups_per_step
     if spec.rollouts < step or spec.rollouts % step:
         raise RodsError(f"rollouts must be a multiple of the {step} of an update; got {spec.rollouts}.")

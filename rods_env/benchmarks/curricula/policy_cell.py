@@ -3,9 +3,9 @@
     cell = train(Spec("tiny", "seeds", 50, "stream", 0, 12_800), Path("results"), print)
 
 All arms of a seed begin with the same policy, seeds and sets, make the same number of updates of the same size, and are
-evaluated with the same noise task by task. Two differ: `dapo` plays the further groups that its filter asks for, and
-they count as rollouts; `sft-more` learns from as many demonstrations as others play rollouts, in the batches of the
-warm-up. `augmented` trains in an environment whose errors help; it is evaluated as the others are, without such help.
+evaluated with the same noise task by task. Two differ: `dapo` plays the further groups that its filter asks for, which
+count as rollouts, so it makes fewer updates; `sft-more` learns from as many demonstrations as others play rollouts, in
+batches of as many. `augmented` trains in an environment whose errors help; it is evaluated without such help.
 
 Evaluations are sampled at temperature 1, as rollouts are: what reward changes is the distribution. (`eval_temperature`
 0 takes the likeliest tokens.)
@@ -26,8 +26,9 @@ from rods_env.agents import warmup
 from rods_env.agents.evaluate import Evaluation
 from rods_env.agents.policy import Policy, load_policy
 from rods_env.agents.settings import PRESETS, TrainSettings, make_settings
-from rods_env.benchmarks.curricula.arms import ARMS, AUGMENTED, SFT_MORE, make_arm
-from rods_env.benchmarks.curricula.cells import Cell, Checkpoint, Recorder, Spec, read_cell
+from rods_env.benchmarks.curricula.arms import ARMS, AUGMENTED, DAPO, FIXED, SFT_MORE, make_arm
+from rods_env.benchmarks.curricula.cells import Cell, Checkpoint, Recorder, Spec, digest_of
+from rods_env.benchmarks.curricula.grid import kept_cell
 from rods_env.benchmarks.curricula.heldout import (
     seeds_of,
     seen_tasks,
@@ -59,7 +60,7 @@ class CellSettings(msgspec.Struct, frozen=True, kw_only=True):
         unseen, seen, tuning: how many tasks each set has.
         checkpoints: how often is evaluated, at the beginning and the end too.
         start_steps: of the warm-up of the seed, see `warmups`; 0: every seed starts from the policy as it is.
-        sft_batch: demonstrations of an update of `sft-more`.
+        sft_batch: demonstrations of an update of `sft-more`; 0: as many as others play rollouts in a step.
         sft_learning_rate: of `sft-more`; 0: 1e-3 for a tiny policy, as at the end of its warm-up, and 1e-5 for others.
     """
 
@@ -68,7 +69,7 @@ class CellSettings(msgspec.Struct, frozen=True, kw_only=True):
     tuning: int = 400
     checkpoints: int = 5
     start_steps: int = 300
-    sft_batch: int = 16
+    sft_batch: int = 0
     sft_learning_rate: float = 0.0
 
 
@@ -86,8 +87,8 @@ def settings_of(spec: Spec) -> tuple[TrainSettings, CellSettings]:
         own = msgspec.convert({k: v for k, v in given.items() if k in names}, CellSettings, strict=False)
     except msgspec.ValidationError as error:
         raise RodsError(f"the settings of the cell {spec.name}: {error}.") from None
-    if min(own.unseen, own.seen, own.tuning, own.sft_batch) < 1 or own.checkpoints < 2 or own.start_steps < 0:
-        raise RodsError("unseen, seen, tuning and sft_batch must be at least 1, checkpoints 2, start_steps 0.")
+    if min(own.unseen, own.seen, own.tuning) < 1 or own.checkpoints < 2 or min(own.start_steps, own.sft_batch) < 0:
+        raise RodsError("unseen, seen and tuning must be at least 1, checkpoints 2, start_steps and sft_batch 0.")
     said = sorted(_OWN & given.keys())
     if said:
         raise RodsError(f"{said[0]} follows from which cell it is: it cannot be set.")
@@ -103,6 +104,7 @@ def settings_of(spec: Spec) -> tuple[TrainSettings, CellSettings]:
     if spec.rollouts < step or spec.rollouts % step:
         raise RodsError(f"rollouts must be a multiple of the {step} of a step; got {spec.rollouts}.")
     steps = spec.rollouts // step
+    own = msgspec.structs.replace(own, sft_batch=own.sft_batch or step)
     return msgspec.structs.replace(
         settings, steps=steps, eval_every=-(-steps // (own.checkpoints - 1)), save_every=10**9,
         keep=1, tasks=set_for(spec.policy, spec.tasks),
@@ -147,18 +149,14 @@ def train(spec: Spec, folder: Path, on_checkpoint: Callable[[Checkpoint], None] 
 
 def _tokens_to_match(spec: Spec, folder: Path) -> int | None:
     """The tokens that the block's `fixed` sampled; None where rollouts are matched, and for `fixed` itself."""
-    if spec.match == "rollouts" or (spec.match == "tokens" and spec.arm == "fixed"):
+    if spec.match == "rollouts" or (spec.match == "tokens" and spec.arm == FIXED):
         return None
     if spec.match != "tokens":
         raise RodsError(f"expected match from rollouts, tokens; got {spec.match!r}.")
-    wanted = msgspec.structs.replace(spec, arm="fixed")
-    place = folder / "cells" / f"{wanted.name}.json"
-    if not place.is_file():
-        raise RodsError(f"{spec.arm} is to sample as many tokens as fixed, but there is no {place}: train fixed first.")
-    found = read_cell(place.read_bytes(), str(place))
-    if msgspec.structs.replace(found.spec, match="tokens") != wanted:
-        raise RodsError(f"{place} is of other settings than {spec.arm} is to match: train fixed again with these.")
-    return found.checkpoints[-1].tokens
+    fixed = kept_cell(folder, msgspec.structs.replace(spec, arm=FIXED))
+    if fixed is None:
+        raise RodsError(f"{spec.arm} is to sample as many tokens as fixed, which is not done: train fixed first.")
+    return fixed.checkpoints[-1].tokens
 
 
 class _Run:
@@ -172,7 +170,8 @@ class _Run:
         self.settings = settings
         self.sets = sets
         self.tokens = tokens
-        self.recorder = Recorder(spec, {name: len(tasks) for name, tasks in sets.items()})
+        sizes = {name: len(tasks) for name, tasks in sets.items()}
+        self.recorder = Recorder(spec, sizes, {name: digest_of(tasks) for name, tasks in sets.items()})
         self._evaluated = [task for tasks in sets.values() for task in tasks]
         self._on_checkpoint = on_checkpoint
 
@@ -208,7 +207,8 @@ class _Run:
                 policy, settings, place, tasks=seeds, heldout=self._evaluated, curriculum=curriculum,
                 make_env=_augmented(settings) if spec.arm == AUGMENTED else None, on_group=on_group,
             )  # fmt: skip
-            done = None if self.tokens is None else self._sampled_enough
+            enough = self._played_enough if spec.arm == DAPO else None
+            done = enough if self.tokens is None else self._sampled_enough
             agent.train(on_row, on_evaluation=on_evaluation, done=done)
         recorder.seconds["curriculum"] = agent.player.curriculum_s
         recorder.seconds["update"] -= agent.player.curriculum_s
@@ -260,6 +260,9 @@ class _Run:
         some = list(islice(self._shown(policy, seeds), 256))
         mean = sum(sum(one.mask) for one in some) / len(some)
         return max(1, round(self.tokens / mean / own.sft_batch))
+
+    def _played_enough(self) -> bool:
+        return self.recorder.rollouts >= self.spec.rollouts
 
     def _sampled_enough(self) -> bool:
         assert self.tokens is not None

@@ -93,8 +93,8 @@ class Comparison(msgspec.Struct, frozen=True):
         seeds: how many.
         final, area: difference in final success and in the area under the curve.
         improvement: probability that a run of the first ends higher than one of the second.
-        bound: what the difference in final success is to be above; None: nothing is wanted of it.
-        verdict: "reached", "not reached" or "undecided"; "" without a bound.
+        wanted: what the difference in final success is to be, such as "above 0"; "": nothing is wanted of it.
+        verdict: "reached", "not reached" or "undecided"; "" if nothing is wanted.
         required: whether the benchmark fails if it is not reached.
     """
 
@@ -105,7 +105,7 @@ class Comparison(msgspec.Struct, frozen=True):
     final: Interval
     area: Interval
     improvement: float
-    bound: float | None
+    wanted: str
     verdict: str
     required: bool
 
@@ -133,7 +133,7 @@ class Results(msgspec.Struct, frozen=True):
     def failures(self) -> list[str]:
         """What does not hold, a sentence each."""
         return self.unfair + [
-            f"{count} seeds: {c.arm} minus {c.baseline} on {c.set} shapes must be above {c.bound:g}; it is "
+            f"{count} seeds: {c.arm} minus {c.baseline} on {c.set} shapes must be {c.wanted}; it is "
             f"{c.final.value:.3f}, 95 % [{c.final.low:.3f}, {c.final.high:.3f}]."
             for count, part in self.parts.items()
             for c in part.comparisons
@@ -245,8 +245,8 @@ def _comparisons(runs: dict[str, list[Cell]]) -> Iterator[Comparison]:
                 arm, baseline, name, len(common), final,
                 area=interval(difference(ours, theirs, name, area_values)),
                 improvement=probability_of_improvement(*(_ends_of(runs, name) for runs in (ours, theirs))),
-                bound=aim.bound if aim else None,
-                verdict=verdict(final, aim.bound) if aim else "",
+                wanted=aim.wanted if aim else "",
+                verdict=verdict(final, aim.wanted) if aim else "",
                 required=aim is not None and aim.required,
             )  # fmt: skip
 

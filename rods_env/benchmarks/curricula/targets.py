@@ -6,31 +6,32 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
-from rods_env.benchmarks.curricula.arms import ARMS, AUGMENTED, FIXED, SFT_MORE
+from rods_env.benchmarks.curricula.arms import ARMS, AUGMENTED, DAPO, FIXED, SFT_MORE
 from rods_env.benchmarks.curricula.cells import Cell
 from rods_env.benchmarks.curricula.statistics import Interval
 from rods_env.curricula.frontier import Frontier
 
-WITHOUT_SYNTHESIS = (FIXED, "dapo", "replay", AUGMENTED, SFT_MORE)
+WITHOUT_SYNTHESIS = (FIXED, DAPO, "replay", AUGMENTED, SFT_MORE)
 MAIN = ("stream", "rods")
 BASELINES = ("random", "fresh")
-AS_GOOD = -0.02  # "matches" means: less than two points worse; a smaller gap would take 25 seeds to see
+DAPO_SLACK = 0.03  # of a language model's `dapo`, which stops after a whole step and not in the middle of one
 
+Wanted = Literal["above 0", "not below 0"]
 Verdict = Literal["reached", "not reached", "undecided"]
 
 
 class Aim(NamedTuple):
-    """A comparison with a bound: the difference in final success is to be above it.
+    """A comparison of which something is wanted.
 
     Attributes:
-        arm, baseline: the difference is the first minus the second.
-        bound: what is wanted; 0 is better, below 0 is as good but for so much.
+        arm, baseline: the difference in final success is the first minus the second.
+        wanted: what it is to be.
         required: whether the benchmark fails if it is clearly not reached; ablations are compared, not required.
     """
 
     arm: str
     baseline: str
-    bound: float
+    wanted: Wanted
     required: bool
 
 
@@ -38,10 +39,10 @@ def aims(arms: Sequence[str]) -> list[Aim]:
     """The targets among these arms: synthesis against fixed data, `rods` against 17,000 tasks made beforehand, and
     arms that follow the frontier against arms that choose at random."""
     made = [arm for arm in arms if arm not in WITHOUT_SYNTHESIS]
-    found = [Aim(arm, FIXED, 0.0, True) for arm in made]
-    found.append(Aim("rods", "offline17k", AS_GOOD, True))
+    found = [Aim(arm, FIXED, "above 0", True) for arm in made]
+    found.append(Aim("rods", "offline17k", "not below 0", True))
     following = sorted((arm for arm in arms if _follows_frontier(arm)), key=lambda arm: _place(arm, arms))
-    found += [Aim(arm, baseline, 0.0, arm in MAIN) for arm in following for baseline in BASELINES]
+    found += [Aim(arm, baseline, "above 0", arm in MAIN) for arm in following for baseline in BASELINES]
     return [aim for aim in found if aim.arm in arms and aim.baseline in arms]
 
 
@@ -54,15 +55,22 @@ def _place(arm: str, arms: Sequence[str]) -> tuple[int, int]:
     return (MAIN.index(arm) if arm in MAIN else len(MAIN)), arms.index(arm)
 
 
-def verdict(found: Interval, bound: float) -> Verdict:
-    """Reached if the whole interval is above the bound, not reached if none of it is, otherwise undecided."""
-    if found.low > bound:
-        return "reached"
-    return "not reached" if found.high <= bound else "undecided"
+def verdict(found: Interval, wanted: Wanted) -> Verdict:
+    """Whether a target is reached, from the whole interval.
+
+    "above 0" is reached if all of the interval is above 0, and not reached if none of it is. "not below 0" is not
+    reached if all of it is below 0, and reached if its middle is not; between these it is undecided.
+    """
+    if wanted == "above 0":
+        return "reached" if found.low > 0.0 else "not reached" if found.high <= 0.0 else "undecided"
+    return "not reached" if found.high < 0.0 else "reached" if found.value >= 0.0 else "undecided"
 
 
 def unfair(cells: Sequence[Cell]) -> list[str]:
-    """Where arms of one seed did not get the same rollouts and updates, a sentence each; none if tokens are matched."""
+    """Where arms of one seed did not get the same rollouts and updates, a sentence each; none if tokens are matched.
+
+    `dapo` plays further groups in place of those that its filter drops, and so makes fewer updates: that is its rule.
+    """
     sentences = []
     blocks: dict[tuple[int, int], list[Cell]] = {}
     for cell in cells:
@@ -70,7 +78,11 @@ def unfair(cells: Sequence[Cell]) -> list[str]:
             blocks.setdefault((cell.spec.seed_count, cell.spec.seed), []).append(cell)
     for (count, seed), block in blocks.items():
         for what in ("rollouts", "updates"):
-            found = {cell.spec.arm: int(getattr(cell.checkpoints[-1], what)) for cell in block}
+            found = {
+                cell.spec.arm: int(getattr(cell.checkpoints[-1], what))
+                for cell in block
+                if cell.spec.arm != DAPO or (what == "rollouts" and not _nearly(cell))
+            }
             if len(set(found.values())) > 1:
                 least, most = min(found, key=lambda arm: found[arm]), max(found, key=lambda arm: found[arm])
                 sentences.append(
@@ -78,3 +90,8 @@ def unfair(cells: Sequence[Cell]) -> list[str]:
                     f"{least} has {found[least]:,}, {most} {found[most]:,}."
                 )
     return sentences
+
+
+def _nearly(cell: Cell) -> bool:
+    """Whether a cell played the rollouts it was to play, but for `DAPO_SLACK` of them."""
+    return abs(cell.checkpoints[-1].rollouts - cell.spec.rollouts) <= DAPO_SLACK * cell.spec.rollouts
