@@ -40,11 +40,11 @@ class PointerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     group_size: int = 8
-    groups_per_step: int = 32
+    groups_per_step: int = 8
     learning_rate: float = 3e-3
-    final_rate: float = 1.0
+    final_rate: float = 0.0
     entropy: float = 0.0
-    average: float = 0.9
+    average: float = 0.97
     credit: str = "turn"
     scale: bool = True
     max_norm: float = 1.0
