@@ -28,7 +28,11 @@ _NAMES = (  # of all arms: written down, as --help is to load nothing
 
 def bench_curricula(
     arms: Annotated[
-        str | None, typer.Option(metavar="NAME,…", help=f"What is compared, of {_NAMES}; or all (default).")
+        str | None,
+        typer.Option(
+            metavar="NAME,…",
+            help=f"What is compared, of {_NAMES}; or all (default). stream:sharpness=1+explore=0.3 sets arguments.",
+        ),
     ] = None,
     seeds: Annotated[
         str | None,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 from rods_env.benchmarks.curricula.cells import Spec
 from rods_env.curricula.base import Curriculum, VariantMaker
@@ -43,6 +45,38 @@ ARMS: dict[str, Callable[..., Curriculum] | None] = {
 }
 
 
+def base_of(name: str) -> str:
+    """The arm of `ARMS` that a name means: "stream" for "stream:sharpness=1+explore=0.3".
+
+    Raises:
+        RodsError: if there is none.
+    """
+    base = name.partition(":")[0]
+    if base not in ARMS:
+        raise RodsError(f"unknown arm {name!r}: expected one of {', '.join(ARMS)}.")
+    options_of(name)
+    return base
+
+
+def options_of(name: str) -> dict[str, Any]:
+    """What stands behind an arm's colon: arguments of its curriculum, with + between them.
+
+    Raises:
+        RodsError: if it is written otherwise, or the arm takes none.
+    """
+    base, colon, rest = name.partition(":")
+    options: dict[str, Any] = {}
+    for part in rest.split("+") if colon else ():
+        key, equals, value = part.partition("=")
+        if not (equals and key.isidentifier() and value) or ARMS.get(base) is None:
+            raise RodsError(f"expected an arm such as stream or stream:sharpness=1+explore=0.3; got {name!r}.")
+        try:
+            options[key] = json.loads(value)
+        except ValueError:
+            options[key] = value
+    return options
+
+
 def make_arm(
     name: str,
     tasks: Sequence[Task],
@@ -54,26 +88,28 @@ def make_arm(
     """The curriculum of an arm; None for `sft-more`.
 
     Args:
-        name: of `ARMS`.
+        name: of `ARMS`, and perhaps arguments of its curriculum, see `options_of`.
         tasks: the seeds.
         seed: of the curriculum.
         synthesizer: what makes variants; None: the one for these tasks.
         source: makes the stream that `fresh-shapes` draws from; None: tasks of all services, see `Fresh`.
 
     Raises:
-        RodsError: for an unknown arm.
+        RodsError: for an unknown arm or argument.
     """
-    if name not in ARMS:
-        raise RodsError(f"unknown arm {name!r}: expected one of {', '.join(ARMS)}.")
-    make = ARMS[name]
+    base = base_of(name)
+    make = ARMS[base]
     if make is None:
         return None
-    further = {"source": source} if name == FRESH_SHAPES and source is not None else {}
-    return make(tasks, seed=seed, synthesizer=synthesizer, **further)
+    further = {"source": source} if base == FRESH_SHAPES and source is not None else {}
+    try:
+        return make(tasks, seed=seed, synthesizer=synthesizer, **further, **options_of(name))
+    except TypeError as error:
+        raise RodsError(f"the arm {name!r} cannot be made: {error}.") from None
 
 
 def order_of(spec: Spec) -> tuple[str, int, int, bool, int, str]:
     """The place of a cell in a grid: by set, number of seeds and seed, `fixed` first, the other arms as in `ARMS`."""
     known = list(ARMS)
-    place = known.index(spec.arm) if spec.arm in known else len(known)
+    place = known.index(base_of(spec.arm))
     return spec.tasks, spec.seed_count, spec.seed, spec.arm != FIXED, place, spec.arm

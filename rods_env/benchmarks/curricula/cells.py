@@ -29,7 +29,7 @@ class Spec(msgspec.Struct, frozen=True):
         policy: "pointer", "tiny", or the path or id of a model.
         tasks: the name of the set that seeds are drawn from, such as "seeds" or "bfcl:train".
         seed_count: how many seeds are drawn from it.
-        arm: a name of `ARMS`.
+        arm: a name of `ARMS`, and perhaps options, such as "stream:sharpness=1".
         seed: of the warm-up, of the draw of the seeds, and of the run. Arms of one seed share the first two.
         rollouts: how many are played.
         match: "rollouts", or "tokens": as many tokens as `fixed` samples in as many rollouts.
@@ -49,7 +49,8 @@ class Spec(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """The name of its file, without an ending."""
         tasks = "".join(c if c.isalnum() else "-" for c in self.tasks)
-        return f"{tasks}-{self.seed_count}-{self.arm}-s{self.seed}"
+        arm = self.arm.replace(":", "@")  # some file systems have no colons in names
+        return f"{tasks}-{self.seed_count}-{arm}-s{self.seed}"
 
 
 class Checkpoint(msgspec.Struct, frozen=True):

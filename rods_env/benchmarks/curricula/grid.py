@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rods_env.benchmarks.curricula.arms import ARMS, FIXED, order_of
+from rods_env.benchmarks.curricula.arms import FIXED, base_of, order_of
 from rods_env.benchmarks.curricula.cells import Cell, Spec, read_cell, write_cell
 from rods_env.benchmarks.curricula.learners import Learner
 from rods_env.benchmarks.curricula.workers import Event, cores, train_all
@@ -132,8 +132,7 @@ def make_specs(
         if not values:
             raise RodsError(f"expected at least one {name}; got none.")
     for arm in arms:
-        if arm not in ARMS:
-            raise RodsError(f"unknown arm {arm!r}: expected one of {', '.join(ARMS)}.")
+        base_of(arm)
     return [
         Spec(policy, tasks, count, arm, seed, rollouts, match, settings)
         for count in dict.fromkeys(seed_counts)

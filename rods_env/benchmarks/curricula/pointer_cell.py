@@ -31,7 +31,7 @@ from rods_env.agents.pointer import PointerNet
 from rods_env.agents.pointer_grpo import PointerGrpo, PointerSettings, imitate, warm_up
 from rods_env.agents.pointer_play import Episode, oracle, play
 from rods_env.agents.pointer_tree import Forest
-from rods_env.benchmarks.curricula.arms import ARMS, SFT_MORE, make_arm
+from rods_env.benchmarks.curricula.arms import SFT_MORE, base_of, make_arm
 from rods_env.benchmarks.curricula.cells import Cell, Checkpoint, Recorder, Spec, digest_of
 from rods_env.benchmarks.curricula.grid import kept_cell
 from rods_env.benchmarks.curricula.heldout import (
@@ -128,12 +128,11 @@ def train(spec: Spec, folder: Path, on_checkpoint: Callable[[Checkpoint], None] 
         RodsError: for settings out of range, an unknown set or arm, tasks of BFCL, or no cell to match.
     """
     settings = settings_of(spec)
-    if spec.arm not in ARMS:
-        raise RodsError(f"unknown arm {spec.arm!r}: expected one of {', '.join(ARMS)}.")
+    arm = base_of(spec.arm)
     with frozen_heap(), _alone():
         block = _block(spec.tasks, spec.seed_count, spec.seed, settings)
         run = _Run(spec, settings, block, _tokens_to_match(spec, folder), on_checkpoint)
-        if spec.arm == SFT_MORE:
+        if arm == SFT_MORE:
             run.demonstrations()
         else:
             run.reward()

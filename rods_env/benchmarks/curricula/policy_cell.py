@@ -26,7 +26,7 @@ from rods_env.agents import warmup
 from rods_env.agents.evaluate import Evaluation
 from rods_env.agents.policy import Policy, load_policy
 from rods_env.agents.settings import PRESETS, TrainSettings, make_settings
-from rods_env.benchmarks.curricula.arms import ARMS, AUGMENTED, DAPO, FIXED, SFT_MORE, make_arm
+from rods_env.benchmarks.curricula.arms import AUGMENTED, DAPO, FIXED, SFT_MORE, base_of, make_arm
 from rods_env.benchmarks.curricula.cells import Cell, Checkpoint, Recorder, Spec, digest_of
 from rods_env.benchmarks.curricula.grid import kept_cell
 from rods_env.benchmarks.curricula.heldout import (
@@ -123,8 +123,7 @@ def train(spec: Spec, folder: Path, on_checkpoint: Callable[[Checkpoint], None] 
     Raises:
         RodsError: for settings out of range, a set or policy that is not there, or no cell to match.
     """
-    if spec.arm not in ARMS:
-        raise RodsError(f"unknown arm {spec.arm!r}: expected one of {', '.join(ARMS)}.")
+    arm = base_of(spec.arm)
     settings, own = settings_of(spec)
     tokens = _tokens_to_match(spec, folder)
     seeds = seeds_of(settings.tasks, spec.seed_count, spec.seed)
@@ -135,12 +134,12 @@ def train(spec: Spec, folder: Path, on_checkpoint: Callable[[Checkpoint], None] 
     }
     start = warmed_up(settings.policy, spec.seed, folder, own.start_steps)
     policy = load_policy(
-        start, dtype="float32" if spec.arm == SFT_MORE else settings.dtype, device=settings.device,
+        start, dtype="float32" if arm == SFT_MORE else settings.dtype, device=settings.device,
         attention=settings.attention, tool_docs=settings.tool_docs, lora_rank=settings.lora_rank,
         lora_alpha=settings.lora_alpha, gradient_checkpointing=settings.gradient_checkpointing, seed=settings.seed,
     )  # fmt: skip
     run = _Run(spec, settings, sets, tokens, on_checkpoint)
-    if spec.arm == SFT_MORE:
+    if arm == SFT_MORE:
         run.demonstrations(policy, seeds, own)
     else:
         run.reward(policy, seeds)
@@ -205,9 +204,9 @@ class _Run:
         with tempfile.TemporaryDirectory(prefix="rods-cell-") as place:
             agent = GrpoAgent(
                 policy, settings, place, tasks=seeds, heldout=self._evaluated, curriculum=curriculum,
-                make_env=_augmented(settings) if spec.arm == AUGMENTED else None, on_group=on_group,
+                make_env=_augmented(settings) if base_of(spec.arm) == AUGMENTED else None, on_group=on_group,
             )  # fmt: skip
-            enough = self._played_enough if spec.arm == DAPO else None
+            enough = self._played_enough if base_of(spec.arm) == DAPO else None
             done = enough if self.tokens is None else self._sampled_enough
             agent.train(on_row, on_evaluation=on_evaluation, done=done)
         recorder.seconds["curriculum"] = agent.player.curriculum_s
