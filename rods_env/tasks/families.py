@@ -46,11 +46,12 @@ def family_of(task: Task) -> Family:
 
 
 def make_synthesizer(tasks: Iterable[Task], seed: int = 0) -> Any:
-    """What makes variants of these tasks.
+    """What makes variants of these tasks, in the services that they play in: a policy may know no others.
 
     Raises:
         RodsError: if they are of several families.
     """
+    tasks = list(tasks)
     kinds = sorted({task.ENVIRONMENT for task in tasks})
     if len(kinds) > 1:
         raise RodsError(f"expected tasks of one environment; got some of {' and of '.join(kinds)}.")
@@ -58,4 +59,4 @@ def make_synthesizer(tasks: Iterable[Task], seed: int = 0) -> Any:
         return family(kinds[0]).synthesizer(seed)
     from rods_env.tasks.variants import Synthesizer  # making tasks imports what playing does not need
 
-    return Synthesizer(seed)
+    return Synthesizer(seed, apis=sorted({api for task in tasks for api in task.apis}) or None)

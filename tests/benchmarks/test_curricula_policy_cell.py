@@ -12,7 +12,7 @@ from rods_env import RodsError, load_tasks
 from rods_env.agents.warmup import make_base
 from rods_env.benchmarks.curricula.arms import make_arm
 from rods_env.benchmarks.curricula.cells import Spec, write_settings
-from rods_env.benchmarks.curricula.heldout import seeds_of, synthesizer_of
+from rods_env.benchmarks.curricula.heldout import seeds_of
 from rods_env.benchmarks.curricula.policy_cell import settings_of, train
 from rods_env.benchmarks.curricula.warmups import warmed_up
 from rods_env.tasks.task import save_tasks, write_atomically
@@ -120,7 +120,7 @@ def test_new_shapes_of_the_tiny_policy_go_on_exactly():
 
 def test_variants_for_the_tiny_policy_stay_in_the_services_of_the_seeds(spec):
     seeds = seeds_of(spec.tasks, 4, 1)
-    curriculum = make_arm("stream", seeds, 1, synthesizer=synthesizer_of(seeds, 1))
+    curriculum = make_arm("stream", seeds, 1)
     served = {api for task in seeds for api in task.apis}
     assert all(set(curriculum.next_group().apis) <= served for _ in range(30))
 

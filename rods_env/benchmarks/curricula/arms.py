@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from rods_env.benchmarks.curricula.cells import Spec
-from rods_env.curricula.base import Curriculum, VariantMaker
+from rods_env.curricula.base import Curriculum
 from rods_env.curricula.fixed import DynamicSampling, FixedCurriculum
 from rods_env.curricula.frontier import Frontier
 from rods_env.curricula.offline import OfflinePool, OneShotFrontier
@@ -82,7 +82,6 @@ def make_arm(
     tasks: Sequence[Task],
     seed: int,
     *,
-    synthesizer: VariantMaker | None = None,
     source: Callable[[int], Iterator[Task]] | None = None,
 ) -> Curriculum | None:
     """The curriculum of an arm; None for `sft-more`.
@@ -91,7 +90,6 @@ def make_arm(
         name: of `ARMS`, and perhaps arguments of its curriculum, see `options_of`.
         tasks: the seeds.
         seed: of the curriculum.
-        synthesizer: what makes variants; None: the one for these tasks.
         source: makes the stream that `fresh-shapes` draws from; None: tasks of all services, see `Fresh`.
 
     Raises:
@@ -103,7 +101,7 @@ def make_arm(
         return None
     further = {"source": source} if base == FRESH_SHAPES and source is not None else {}
     try:
-        return make(tasks, seed=seed, synthesizer=synthesizer, **further, **options_of(name))
+        return make(tasks, seed=seed, **further, **options_of(name))
     except TypeError as error:
         raise RodsError(f"the arm {name!r} cannot be made: {error}.") from None
 

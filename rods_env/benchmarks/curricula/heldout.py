@@ -18,7 +18,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from rods_env.curricula.base import VariantMaker
 from rods_env.errors import RodsError, SynthesisError
 from rods_env.tasks.families import make_synthesizer
 from rods_env.tasks.task import Kind, Task, load_tasks
@@ -51,15 +50,6 @@ def seeds_of(tasks: str, count: int, seed: int) -> list[Task]:
         raise RodsError(f"{tasks} has {len(all_of_them)} tasks: expected 1 to {len(all_of_them)} seeds; got {count}.")
     places = np.random.default_rng([seed, count]).choice(len(all_of_them), count, replace=False)
     return [all_of_them[place] for place in sorted(places)]
-
-
-def synthesizer_of(seeds: Sequence[Task], seed: int) -> VariantMaker:
-    """What makes variants of seeds in the services that the seeds know: the tiny policy has no words for others."""
-    if seeds[0].ENVIRONMENT != Task.ENVIRONMENT:
-        return make_synthesizer(seeds, seed)  # type: ignore[no-any-return]
-    from rods_env.tasks.variants import Synthesizer  # making tasks imports what playing does not need
-
-    return Synthesizer(seed, apis=_services(seeds))
 
 
 def seen_tasks(seeds: Sequence[Task], n: int, rng_seed: int) -> list[Task]:
@@ -122,7 +112,7 @@ def _services(tasks: Sequence[Task]) -> list[str]:
 
 @lru_cache(maxsize=8)
 def _variants(parents: tuple[Task, ...], n: int, stream: int, rng_seed: int) -> tuple[Task, ...]:
-    synthesizer = synthesizer_of(parents, stream + 1000 * rng_seed)
+    synthesizer = make_synthesizer(parents, stream + 1000 * rng_seed)
     order = np.random.default_rng([stream, rng_seed]).permutation(len(parents))
     waiting = [parents[place] for place in order]
     known, found = {parent.id for parent in parents}, dict[str, Task]()

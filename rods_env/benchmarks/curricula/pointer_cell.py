@@ -37,7 +37,6 @@ from rods_env.benchmarks.curricula.grid import kept_cell
 from rods_env.benchmarks.curricula.heldout import (
     seeds_of,
     seen_tasks,
-    synthesizer_of,
     tuning_tasks,
     unseen_tasks,
 )  # fmt: skip
@@ -161,10 +160,7 @@ class _Run:
     def reward(self) -> None:
         """Trains on what the arm's curriculum chooses."""
         spec, settings, recorder = self.spec, self.settings, self.recorder
-        curriculum = make_arm(
-            spec.arm, self.block.seeds, spec.seed, synthesizer=synthesizer_of(self.block.seeds, spec.seed),
-            source=_source(self.block.seeds),
-        )  # fmt: skip
+        curriculum = make_arm(spec.arm, self.block.seeds, spec.seed, source=_source(self.block.seeds))
         assert curriculum is not None
         learner = PointerGrpo(self.net, settings, self.updates)
         self.evaluated = learner.averaged

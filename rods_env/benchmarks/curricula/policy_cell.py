@@ -33,7 +33,6 @@ from rods_env.benchmarks.curricula.heldout import (
     seeds_of,
     seen_tasks,
     set_for,
-    synthesizer_of,
     tuning_tasks,
     unseen_tasks,
 )  # fmt: skip
@@ -180,8 +179,7 @@ class _Run:
 
         spec, settings, recorder = self.spec, self.settings, self.recorder
         curriculum = make_arm(
-            spec.arm, seeds, spec.seed, synthesizer=synthesizer_of(seeds, spec.seed),
-            source=long_tasks if policy.chat.speech == "compact" else None,
+            spec.arm, seeds, spec.seed, source=long_tasks if policy.chat.speech == "compact" else None,
         )  # fmt: skip
         if self.tokens is not None:
             settings = msgspec.structs.replace(settings, steps=_LONGEST * settings.steps)
