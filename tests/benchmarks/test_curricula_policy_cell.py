@@ -71,10 +71,10 @@ def test_equal_specs_give_equal_cells(spec, folder):
     assert cells[0] == cells[1]
 
 
-def test_arms_of_a_seed_begin_alike_and_leave_only_warmups(spec, folder):
-    assert [place.name for place in folder.iterdir()] == ["warmups"]
-    assert len(list((folder / "warmups").iterdir())) == 1
-    begun = [train(arm(spec, name), folder).checkpoints[0] for name in ("fixed", "sft-more")]
+def test_arms_of_a_seed_begin_alike_and_leave_only_warmups(spec, tmp_path):
+    begun = [train(arm(spec, name), tmp_path).checkpoints[0] for name in ("fixed", "sft-more")]
+    assert [place.name for place in tmp_path.iterdir()] == ["warmups"]
+    assert len(list((tmp_path / "warmups").iterdir())) == 1
     assert begun[0].outcomes == begun[1].outcomes
     assert begun[0].progress == begun[1].progress
 

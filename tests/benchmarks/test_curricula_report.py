@@ -191,7 +191,7 @@ def test_one_arm_and_one_run_are_reported(tmp_path, points, monkeypatch):
 
 
 def test_pictures_are_small_and_whole(tmp_path):
-    cells = [*cells_of(["fixed", "rods"], (0, 1)), cell_of(spec_of("rods-new"), gain=0.2)]
+    cells = [*cells_of(["fixed", "rods"], (0, 1)), cell_of(spec_of("rods:budget=8"), gain=0.2)]
     results = summarize(cells)
     made = plots.draw(tmp_path, cells, results)
     names = ("curves", "arms", "groups", "target", "profile")
