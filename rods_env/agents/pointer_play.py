@@ -84,8 +84,7 @@ def oracle(forest: Forest, task: Task) -> Episode:
     episode = Episode([forest.root(task)], [])
     for turn in task.turns:
         for call in turn.calls:
-            env = episode.nodes[-1].env
-            action = None if env is None else env.action_of(call.tool, call.arguments)
+            action = forest.standing_at(episode.nodes[-1]).action_of(call.tool, call.arguments)
             if action is None:
                 forest.leave()
                 raise RodsError(f"{task.id}: the gold call of {call.tool} is not among the actions: {call.arguments}.")

@@ -119,7 +119,7 @@ class Forest:
         if wrong:
             raise RodsError(f"expected an action below {len(node.tool)} of an episode that runs; got {wrong[0]}.")
         for left, action in enumerate(new, 1 - len(new)):
-            env = node.env or self._at(node)
+            env = self.standing_at(node)
             node.env = None
             if left:  # there is another action to be tried from here
                 node.env = self._take(node.snapshot.task)
@@ -128,6 +128,16 @@ class Forest:
             made = node.children[action] = Node(observation, info, _snapshot(env), float(reward), node)
             self._stand(made, env)
         return [node.children[action] for action in actions]
+
+    def standing_at(self, node: Node) -> DiscreteActions:
+        """An environment at a state of an episode that runs; brought there if none is. Not to be stepped by others."""
+        if node.env is None:
+            node.env = self._take(node.snapshot.task)
+            inner: ToolUseEnv = node.env.unwrapped  # type: ignore[assignment]
+            inner.restore(node.snapshot)
+            node.env.refresh()
+            self._standing.append(node)
+        return node.env
 
     def leave(self) -> None:
         """Takes the environments back from where they stand; trees stay as they are."""
@@ -151,14 +161,6 @@ class Forest:
         else:
             self._free.append(env)
         return node
-
-    def _at(self, node: Node) -> DiscreteActions:
-        """An environment brought to a state that none stands at any more."""
-        env = self._take(node.snapshot.task)
-        inner: ToolUseEnv = env.unwrapped  # type: ignore[assignment]
-        inner.restore(node.snapshot)
-        env.refresh()
-        return env
 
     def _take(self, task: Task) -> DiscreteActions:
         if self._free:

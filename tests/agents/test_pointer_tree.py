@@ -90,3 +90,9 @@ def test_the_oracle_solves_every_task(seeds):
         assert episode.success
         assert episode.progress == 1.0
         assert len(episode.actions) == len(task.calls) + len(task.turns) == len(episode.nodes) - 1
+
+
+def test_the_oracle_goes_along_a_tree_that_was_visited_before(seeds):
+    forest = Forest(max_steps=40)
+    first = oracle(forest, seeds[8])
+    assert oracle(forest, seeds[8]).nodes == first.nodes
