@@ -131,7 +131,8 @@ def _train(grid: Grid, learner: Learner, processes: int | None, screen: Screen) 
     missing = len(grid.specs) - kept
     if missing:
         already = f"; {kept} are kept already" if kept else ""
-        screen.remark(f"{missing} {'run' if missing == 1 else 'runs'} to train{already}. Ctrl-C stops; the same command goes on.")
+        runs = "1 run" if missing == 1 else f"{missing} runs"
+        screen.remark(f"{runs} to train{already}. Ctrl-C stops; the same command goes on.")
     with _watch(screen, kept, len(grid.specs)) as on_event:
         return grid.run(learner, processes=processes, on_event=on_event)
 
