@@ -16,6 +16,10 @@ from rods_env.tasks.task import Task
 _MOST_STATES = 512  # states that are scored at once
 
 
+class NotListedError(RodsError):
+    """A gold call is not among the actions: there are at most 64 of a tool."""
+
+
 class Episode(NamedTuple):
     """An episode that ended.
 
@@ -38,9 +42,7 @@ class Episode(NamedTuple):
         return self.nodes[-1].progress >= 1.0
 
 
-def play(
-    net: PointerNet, forest: Forest, roots: Sequence[Node], noise: np.ndarray | None = None
-) -> list[Episode]:
+def play(net: PointerNet, forest: Forest, roots: Sequence[Node], noise: np.ndarray | None = None) -> list[Episode]:
     """Plays an episode from each root, in lockstep.
 
     Args:
@@ -79,7 +81,8 @@ def oracle(forest: Forest, task: Task) -> Episode:
     """The episode of the gold calls.
 
     Raises:
-        RodsError: if one of them is not among the actions.
+        NotListedError: if one of them is not among the actions.
+        RodsError: if the episode is truncated before they are made.
     """
     episode = Episode([forest.root(task)], [])
     for turn in task.turns:
@@ -87,7 +90,9 @@ def oracle(forest: Forest, task: Task) -> Episode:
             action = forest.standing_at(episode.nodes[-1]).action_of(call.tool, call.arguments)
             if action is None:
                 forest.leave()
-                raise RodsError(f"{task.id}: the gold call of {call.tool} is not among the actions: {call.arguments}.")
+                raise NotListedError(
+                    f"{task.id}: the gold call of {call.tool} is not among the actions: {call.arguments}."
+                )
             _go(forest, episode, action)
         _go(forest, episode, 0)
     forest.leave()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -29,7 +29,7 @@ import torch
 from rods_env.agents.heap import frozen_heap
 from rods_env.agents.pointer import PointerNet
 from rods_env.agents.pointer_grpo import PointerGrpo, PointerSettings, imitate, warm_up
-from rods_env.agents.pointer_play import Episode, oracle, play
+from rods_env.agents.pointer_play import Episode, NotListedError, oracle, play
 from rods_env.agents.pointer_tree import Forest
 from rods_env.benchmarks.curricula.arms import SFT_MORE, base_of, make_arm
 from rods_env.benchmarks.curricula.cells import Cell, Checkpoint, Recorder, Spec, digest_of
@@ -60,11 +60,13 @@ class PointerCell(PointerSettings, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         warmup_tasks: tasks of new shapes whose oracle episodes the warm-up shows; every seed has its own.
+        max_steps: steps after which an episode is truncated; the longest task must fit in.
         checkpoints: how often is evaluated, at the beginning and the end too.
         seen, unseen, tuning: how many tasks each set has.
     """
 
     warmup_tasks: int = 100
+    max_steps: int = 16
     checkpoints: int = 5
     seen: int = 1000
     unseen: int = 1000
@@ -78,17 +80,18 @@ class Block:
         seeds: the seeds.
         sets: the tasks of each set.
         weights: of the warmed-up network.
+        max_steps: of an episode.
 
     Attributes:
         forest: the trees of the sets: evaluations of all arms come along the same paths.
         start: which tasks the warmed-up network solves, and its mean progress, by set; empty until it was evaluated.
     """
 
-    def __init__(self, seeds: list[Task], sets: dict[str, list[Task]], weights: dict[str, Any]) -> None:
+    def __init__(self, seeds: list[Task], sets: dict[str, list[Task]], weights: dict[str, Any], max_steps: int) -> None:
         self.seeds = seeds
         self.sets = sets
         self.weights = weights
-        self.forest = Forest(keep=sum(map(len, sets.values())))
+        self.forest = Forest(max_steps=max_steps, keep=sum(map(len, sets.values())))
         self.start: dict[str, tuple[list[bool], float]] = {}
 
 
@@ -185,7 +188,7 @@ class _Run:
         """Trains on the oracle's episodes of further tasks like those of the warm-up, shown as often as there."""
         settings, recorder = self.settings, self.recorder
         step = settings.group_size * settings.groups_per_step
-        stream, forest = _tasks(self.block.seeds, _MORE + self.spec.seed), Forest(keep=0)
+        stream = _oracles(_tasks(self.block.seeds, _MORE + self.spec.seed), settings.max_steps)
         optimizer = torch.optim.Adam(self.net.parameters(), settings.warmup_rate)
         rng = np.random.default_rng([self.spec.seed, _MORE])
         known: list[Episode] = []
@@ -194,7 +197,7 @@ class _Run:
         looks = _looks(total, settings.checkpoints)
         while looks:
             begun = time.perf_counter()
-            known += [oracle(forest, task) for task in islice(stream, -(-step // settings.warmup_epochs))]
+            known += islice(stream, -(-step // settings.warmup_epochs))
             played = time.perf_counter()
             shown = [known[place] for place in rng.integers(len(known), size=step)]
             imitate(self.net, optimizer, shown, settings)
@@ -235,13 +238,13 @@ class _Player:
     """Plays the groups of an update, and tells the curriculum and the recorder."""
 
     def __init__(
-        self, curriculum: Curriculum, net: PointerNet, settings: PointerSettings, seed: int, recorder: Recorder
+        self, curriculum: Curriculum, net: PointerNet, settings: PointerCell, seed: int, recorder: Recorder
     ) -> None:
         self.curriculum = curriculum
         self.net = net
         self.settings = settings
         self.recorder = recorder
-        self._forest = Forest()
+        self._forest = Forest(max_steps=settings.max_steps)
         self._rng = np.random.default_rng([seed, _NOISE])
 
     def step(self, left: int | None) -> list[list[Episode]]:
@@ -297,11 +300,31 @@ def _block(tasks: str, count: int, seed: int, settings: PointerCell) -> Block:
         "unseen": unseen_tasks(tasks, settings.unseen),
         "tuning": tuning_tasks(tasks, seeds, settings.tuning, seed),
     }
-    forest = Forest(keep=0)
-    shown = [oracle(forest, task) for task in islice(_tasks(seeds, _WARMUP + seed), settings.warmup_tasks)]
+    longest = max(_steps(task) for some in (seeds, *sets.values()) for task in some)
+    if longest > settings.max_steps:
+        raise RodsError(
+            f"a task of {tasks} takes {longest} steps: expected max_steps of at least that; got "
+            f"{settings.max_steps}. With --set max_steps={longest + longest // 2} half as many may fail."
+        )
+    shown = list(islice(_oracles(_tasks(seeds, _WARMUP + seed), settings.max_steps), settings.warmup_tasks))
     net = _network(settings, seed)
     warm_up(net, shown, settings, seed)
-    return Block(seeds, sets, {name: value.clone() for name, value in net.state_dict().items()})
+    return Block(seeds, sets, {name: value.clone() for name, value in net.state_dict().items()}, settings.max_steps)
+
+
+def _steps(task: Task) -> int:
+    """How many steps the solution takes: its calls, and an answer a turn."""
+    return len(task.calls) + len(task.turns)
+
+
+def _oracles(tasks: Iterator[Task], max_steps: int) -> Iterator[Episode]:
+    """The oracle's episodes, without tasks that are too long or whose gold calls are not all listed (there are at most
+    64 of a tool, and 256 in all)."""
+    forest = Forest(max_steps=max_steps, keep=0)
+    for task in tasks:
+        if _steps(task) <= max_steps:
+            with suppress(NotListedError):
+                yield oracle(forest, task)
 
 
 def _network(settings: PointerSettings, seed: int) -> PointerNet:
