@@ -129,6 +129,15 @@ def test_actions_come_as_often_as_they_are_likely(warmed, tasks):
     assert likely.max() < 0.99  # or this would say nothing
 
 
+def test_what_is_right_can_be_told_from_all_else(shown):
+    """No other action looks like the oracle's, so that no task is beyond what the network can learn."""
+    for episode in shown:
+        for node, action in zip(episode.nodes, episode.actions, strict=False):  # the last state has no action
+            alike = (node.tool == node.tool[action]) & (node.made == node.made[action])
+            alike &= (node.known == node.known[action]).all(axis=(1, 2))
+            assert alike.sum() == 1
+
+
 def test_without_noise_the_likeliest_action_is_taken(warmed, tasks):
     forest = Forest()
     roots = [forest.root(task) for task in tasks[:4]]
