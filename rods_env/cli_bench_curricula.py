@@ -31,7 +31,8 @@ def bench_curricula(
         str | None,
         typer.Option(
             metavar="NAME,…",
-            help=f"What is compared, of {_NAMES}; or all (default). stream:sharpness=1+explore=0.3 sets arguments.",
+            help=f"What is compared, of {_NAMES}; or all (default); and bound. "
+            "stream:sharpness=1+explore=0.3 sets arguments.",
         ),
     ] = None,
     seeds: Annotated[

@@ -57,3 +57,11 @@ def test_an_arm_with_arguments_stands_beside_its_own():
     named = [(aim.arm, aim.baseline, aim.required) for aim in aims(["fixed", "fresh", "stream:sharpness=1"])]
     assert ("stream:sharpness=1", "fresh", False) in named
     assert ("stream:sharpness=1", "fixed", True) in named
+
+
+def test_the_bound_is_compared_and_not_required():
+    assert "bound" not in ARMS
+    assert [tuple(aim) for aim in aims(["fixed", "fresh", "bound"])] == [
+        ("fresh", "fixed", "above 0", True),
+        ("bound", "fresh", "above 0", False),
+    ]

@@ -89,6 +89,15 @@ def test_augmented_is_fixed_as_errors_are_not_read(cells):
     assert msgspec.structs.replace(one, spec=other.spec) == other
 
 
+def test_the_bound_counts_groups_that_disagree_only(cells):
+    last, window = cells("bound").checkpoints[-1], cells("bound").checkpoints[-1].window
+    assert (last.rollouts, last.updates) == (ROLLOUTS, ROLLOUTS // 32)
+    assert window["zero_variance_share"] == 0.0
+    assert window["groups_in_vain"] > 0
+    assert cells("bound").injected["disagreed"] == cells("bound").injected["groups"] == ROLLOUTS // 4
+    assert "groups_in_vain" not in cells("fresh").checkpoints[-1].window
+
+
 def test_training_changes_the_policy(cells):
     progress = [point.progress["seen"] for point in cells("sft-more").checkpoints]
     assert len(set(progress)) > 1

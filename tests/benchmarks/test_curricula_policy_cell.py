@@ -125,7 +125,7 @@ def test_variants_for_the_tiny_policy_stay_in_the_services_of_the_seeds(spec):
     assert all(set(curriculum.next_group().apis) <= served for _ in range(30))
 
 
-def test_presets_and_wrong_settings(spec):
+def test_presets_and_wrong_settings(spec, tmp_path):
     settings, own = settings_of(Spec("qwen2.5-1.5b", "seeds", 50, "rods", 2, 51_200))
     assert (settings.policy, settings.steps, settings.seed) == ("Qwen/Qwen2.5-1.5B-Instruct", 100, 2)
     assert (settings.eval_every, own.checkpoints) == (25, 5)
@@ -138,6 +138,8 @@ def test_presets_and_wrong_settings(spec):
     ):
         with pytest.raises(RodsError, match=message):
             settings_of(arm(spec, "fixed", settings=write_settings({**SMALL, **changes})))
+    with pytest.raises(RodsError, match="pointer policy only"):
+        train(arm(spec, "bound"), tmp_path)
     with pytest.raises(RodsError, match="multiple of the 8"):
         settings_of(arm(spec, "fixed", rollouts=12))
     with pytest.raises(RodsError, match="unknown arm"):

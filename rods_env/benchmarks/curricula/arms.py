@@ -45,6 +45,19 @@ ARMS: dict[str, Callable[..., Curriculum] | None] = {
 }
 
 
+class Disagreeing(Fresh):
+    """Fresh variants, of which only groups that disagree are worth training on."""
+
+    def _worth_training(self, agrees: bool) -> bool:
+        return not agrees
+
+
+# No curriculum, as it looks before it chooses: groups that agree are thrown away and not counted, so that every group
+# that counts disagrees. Choosing among variants of the seeds cannot do better by filling batches. Not one of "all".
+BOUND = "bound"
+_KNOWN: dict[str, Callable[..., Curriculum] | None] = {**ARMS, BOUND: Disagreeing}
+
+
 def base_of(name: str) -> str:
     """The arm of `ARMS` that a name means: "stream" for "stream:sharpness=1+explore=0.3".
 
@@ -52,8 +65,8 @@ def base_of(name: str) -> str:
         RodsError: if there is none.
     """
     base = name.partition(":")[0]
-    if base not in ARMS:
-        raise RodsError(f"unknown arm {name!r}: expected one of {', '.join(ARMS)}.")
+    if base not in _KNOWN:
+        raise RodsError(f"unknown arm {name!r}: expected one of {', '.join(_KNOWN)}.")
     options_of(name)
     return base
 
@@ -68,7 +81,7 @@ def options_of(name: str) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for part in rest.split("+") if colon else ():
         key, equals, value = part.partition("=")
-        if not (equals and key.isidentifier() and value) or ARMS.get(base) is None:
+        if not (equals and key.isidentifier() and value) or _KNOWN.get(base) is None:
             raise RodsError(f"expected an arm such as stream or stream:sharpness=1+explore=0.3; got {name!r}.")
         try:
             options[key] = json.loads(value)
@@ -87,7 +100,7 @@ def make_arm(
     """The curriculum of an arm; None for `sft-more`.
 
     Args:
-        name: of `ARMS`, and perhaps arguments of its curriculum, see `options_of`.
+        name: of `ARMS`, or `BOUND`; and perhaps arguments of its curriculum, see `options_of`.
         tasks: the seeds.
         seed: of the curriculum.
         source: makes the stream that `fresh-shapes` draws from; None: tasks of all services, see `Fresh`.
@@ -96,7 +109,7 @@ def make_arm(
         RodsError: for an unknown arm or argument.
     """
     base = base_of(name)
-    make = ARMS[base]
+    make = _KNOWN[base]
     if make is None:
         return None
     further = {"source": source} if base == FRESH_SHAPES and source is not None else {}
@@ -108,6 +121,6 @@ def make_arm(
 
 def order_of(spec: Spec) -> tuple[str, int, int, bool, int, str]:
     """The place of a cell in a grid: by set, number of seeds and seed, `fixed` first, the other arms as in `ARMS`."""
-    known = list(ARMS)
+    known = list(_KNOWN)
     place = known.index(base_of(spec.arm))
     return spec.tasks, spec.seed_count, spec.seed, spec.arm != FIXED, place, spec.arm

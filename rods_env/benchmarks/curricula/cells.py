@@ -136,6 +136,7 @@ class Recorder:
 
     Attributes:
         rollouts, updates, tokens: counted so far; the learner adds to the last two.
+        vain: groups played since the last checkpoint that do not count (of the arm `bound`); the learner adds to it.
         seconds: wall clock by part; the learner adds to it.
     """
 
@@ -143,7 +144,7 @@ class Recorder:
         self.spec = spec
         self.sizes = dict(sizes)
         self.digests = dict(digests)
-        self.rollouts = self.updates = self.tokens = 0
+        self.rollouts = self.updates = self.tokens = self.vain = 0
         self.seconds = dict.fromkeys(("play", "update", "curriculum", "evaluate"), 0.0)
         self._checkpoints: list[Checkpoint] = []
         self._bands = dict.fromkeys(("inside_groups", "inside_variance", "outside_groups", "outside_variance"), 0.0)
@@ -179,7 +180,9 @@ class Recorder:
         if curriculum is not None:
             figures = curriculum.metrics()
             window.update({name: figures[name] for name in ("frontier_share", "pool_size", "pool_synthetic")})
-        self._groups = []
+        if self.vain:
+            window["groups_in_vain"] = float(self.vain)
+        self._groups, self.vain = [], 0
         made = Checkpoint(
             self.rollouts, self.updates, self.tokens, len(self._played),
             {name: round(float(np.mean(solved[name])), 6) for name in solved},

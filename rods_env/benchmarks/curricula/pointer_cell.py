@@ -3,9 +3,9 @@
     cell = train(Spec("pointer", "tiny:seeds", 50, "stream", 0, 20_480), Path("results"))
 
 All arms of a seed begin with the same network, seeds and sets, and make the same number of updates of as many groups.
-Three differ: `dapo` plays the further groups that its filter asks for, and they count as rollouts, so it makes fewer
-updates; `sft-more` learns from as many demonstrations as others play rollouts; and `augmented` is `fixed` to the byte,
-as this policy does not read errors.
+Some differ: `dapo` plays the further groups that its filter asks for, and they count as rollouts, so it makes fewer
+updates; `sft-more` learns from as many demonstrations as others play rollouts; `augmented` is `fixed` to the byte,
+as this policy does not read errors; and `bound` plays more than is counted.
 
 Evaluations are sampled at temperature 1, as rollouts are, one episode a task; its noise belongs to its place in the
 set, and so is the same for all arms and checkpoints.
@@ -31,7 +31,7 @@ from rods_env.agents.pointer import PointerNet
 from rods_env.agents.pointer_grpo import PointerGrpo, PointerSettings, imitate, warm_up
 from rods_env.agents.pointer_play import Episode, NotListedError, oracle, play
 from rods_env.agents.pointer_tree import Forest
-from rods_env.benchmarks.curricula.arms import SFT_MORE, base_of, make_arm
+from rods_env.benchmarks.curricula.arms import SFT_MORE, Disagreeing, base_of, make_arm
 from rods_env.benchmarks.curricula.cells import Cell, Checkpoint, Recorder, Spec, digest_of
 from rods_env.benchmarks.curricula.grid import kept_cell
 from rods_env.benchmarks.curricula.heldout import (
@@ -48,6 +48,7 @@ from rods_env.tasks.task import Task
 from rods_env.tasks.tiny_sets import long_tasks
 
 _WAVES = 4  # how often groups are exchanged that the curriculum (DAPO) thinks not worth training on
+_MOST_WAVES = 1000
 _WARMUP = 20_270_101  # streams of tasks of the warm-up, of `sft-more`, and of noise
 _MORE = 20_270_102
 _NOISE = 20_270_103
@@ -246,6 +247,7 @@ class _Player:
         self.recorder = recorder
         self._forest = Forest(max_steps=settings.max_steps)
         self._rng = np.random.default_rng([seed, _NOISE])
+        self._vain_counts = not isinstance(curriculum, Disagreeing)
 
     def step(self, left: int | None) -> list[list[Episode]]:
         """The groups of an update: those worth training on, and, if there are too few, the last others.
@@ -255,6 +257,14 @@ class _Player:
         """
         wanted, size = self.settings.groups_per_step, self.settings.group_size
         kept: list[list[Episode]] = []
+        if not self._vain_counts:
+            for _ in range(_MOST_WAVES):
+                kept += [group for group, is_worth in self._wave(wanted - len(kept)) if is_worth]
+                if len(kept) == wanted:
+                    return kept
+            raise RodsError(
+                f"too few groups disagree to fill an update, of {_MOST_WAVES:,} that were played: no bound."
+            )
         for wave in range(_WAVES):
             n = wanted - len(kept) if left is None else min(wanted - len(kept), left // size)
             left = None if left is None else left - n * size
@@ -279,9 +289,13 @@ class _Player:
         for k, (task, origin) in enumerate(chosen):
             group = episodes[k * size : (k + 1) * size]
             returns = [episode.progress for episode in group]
-            recorder.group(task, origin, returns)
-            recorder.tokens += sum(len(episode.actions) for episode in group)
-            found.append((group, curriculum.observe(task.id, returns)))
+            is_worth = curriculum.observe(task.id, returns)
+            if is_worth or self._vain_counts:
+                recorder.group(task, origin, returns)
+                recorder.tokens += sum(len(episode.actions) for episode in group)
+            else:
+                recorder.vain += 1
+            found.append((group, is_worth))
         recorder.seconds["play"] += played - chose
         recorder.seconds["curriculum"] += chose - begun + time.perf_counter() - played
         return found

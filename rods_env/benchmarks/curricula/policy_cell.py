@@ -26,7 +26,7 @@ from rods_env.agents import warmup
 from rods_env.agents.evaluate import Evaluation
 from rods_env.agents.policy import Policy, load_policy
 from rods_env.agents.settings import PRESETS, TrainSettings, make_settings
-from rods_env.benchmarks.curricula.arms import AUGMENTED, DAPO, FIXED, SFT_MORE, base_of, make_arm
+from rods_env.benchmarks.curricula.arms import AUGMENTED, BOUND, DAPO, FIXED, SFT_MORE, base_of, make_arm
 from rods_env.benchmarks.curricula.cells import Cell, Checkpoint, Recorder, Spec, digest_of
 from rods_env.benchmarks.curricula.grid import kept_cell
 from rods_env.benchmarks.curricula.heldout import (
@@ -123,6 +123,8 @@ def train(spec: Spec, folder: Path, on_checkpoint: Callable[[Checkpoint], None] 
         RodsError: for settings out of range, a set or policy that is not there, or no cell to match.
     """
     arm = base_of(spec.arm)
+    if arm == BOUND:
+        raise RodsError(f"the arm {BOUND} plays far more than is counted: it is for the pointer policy only.")
     settings, own = settings_of(spec)
     tokens = _tokens_to_match(spec, folder)
     seeds = seeds_of(settings.tasks, spec.seed_count, spec.seed)

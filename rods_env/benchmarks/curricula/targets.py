@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
-from rods_env.benchmarks.curricula.arms import ARMS, AUGMENTED, DAPO, FIXED, SFT_MORE, base_of
+from rods_env.benchmarks.curricula.arms import ARMS, AUGMENTED, BOUND, DAPO, FIXED, SFT_MORE, base_of
 from rods_env.benchmarks.curricula.cells import Cell
 from rods_env.benchmarks.curricula.statistics import Interval
 from rods_env.curricula.frontier import Frontier
@@ -37,17 +37,18 @@ class Aim(NamedTuple):
 
 def aims(arms: Sequence[str]) -> list[Aim]:
     """The targets among these arms: synthesis against fixed data, `rods` against 17,000 tasks made beforehand, and
-    arms that follow the frontier against arms that choose at random."""
-    made = [arm for arm in arms if base_of(arm) not in WITHOUT_SYNTHESIS]
+    arms that follow the frontier against arms that choose at random; and what the best choice could gain."""
+    made = [arm for arm in arms if base_of(arm) not in (*WITHOUT_SYNTHESIS, BOUND)]
     found = [Aim(arm, FIXED, "above 0", True) for arm in made]
     found.append(Aim("rods", "offline17k", "not below 0", True))
     following = sorted((arm for arm in arms if _follows_frontier(arm)), key=lambda arm: _place(arm, arms))
     found += [Aim(arm, baseline, "above 0", arm in MAIN) for arm in following for baseline in BASELINES]
+    found.append(Aim(BOUND, "fresh", "above 0", False))
     return [aim for aim in found if aim.arm in arms and aim.baseline in arms]
 
 
 def _follows_frontier(arm: str) -> bool:
-    make = ARMS[base_of(arm)]
+    make = ARMS.get(base_of(arm))
     return isinstance(make, partial) and make.func is Frontier
 
 
