@@ -88,7 +88,7 @@ class BfclSynthesizer:
         reasons = ", ".join(f"{reason}: {n}" for reason, n in failed.most_common())
         tries = sum(failed.values())
         raise SynthesisError(
-            f"no variant of {task.id} in {tries} attempts ({reasons}).", reason=failed.most_common(1)[0][0]
+            f"no variant of {task.id} in {tries} attempt{"s" * (tries > 1)} ({reasons}).", reason=failed.most_common(1)[0][0]
         )
 
     def variants(self, task: Task, n: int) -> list[BfclTask]:
