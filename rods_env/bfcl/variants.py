@@ -87,9 +87,9 @@ class BfclSynthesizer:
             return variant
         reasons = ", ".join(f"{reason}: {n}" for reason, n in failed.most_common())
         tries = sum(failed.values())
-        raise SynthesisError(
-            f"no variant of {task.id} in {tries} attempt{"s" * (tries > 1)} ({reasons}).", reason=failed.most_common(1)[0][0]
-        )
+        tried = "1 attempt" if tries == 1 else f"{tries} attempts"
+        reason = failed.most_common(1)[0][0]
+        raise SynthesisError(f"no variant of {task.id} in {tried} ({reasons}).", reason=reason)
 
     def variants(self, task: Task, n: int) -> list[BfclTask]:
         """Up to `n` variants of a task, no two with equal texts; fewer if the task has no more.
