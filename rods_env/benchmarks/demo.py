@@ -29,6 +29,7 @@ ARMS: dict[str, Callable[..., Curriculum]] = {
     "rods-mean": partial(Frontier, mode="pool", signal="mean", rule="ranked"),  # as the paper has it
     "ranked": partial(Frontier, mode="pool", signal="variance", rule="ranked"),
     "stream": partial(Frontier, mode="stream", signal="variance"),
+    "sharp": partial(Frontier, mode="stream", signal="variance", sharpness=4.0),
 }
 DEFAULT_ARMS = ("fixed", "random", "rods-mean", "rods", "stream")
 WINDOW = 256  # groups of a moving average

@@ -31,6 +31,7 @@ _ABOUT = {
     "rods-mean": "seeds and variants of tasks with a middling mean",
     "ranked": "rods, the highest variance first",
     "stream": "a fresh variant of a seed whose returns differ, always",
+    "sharp": "stream, much more often where returns differ often",
 }
 _PARTS = {
     "all_zero": ("all 0", "#C9C9C9"),

@@ -52,7 +52,7 @@ class Frontier(LivePool):
         rest_mastered: of mode "pool": whether seeds with a mean > `retire_mastered` rest for `rest_epochs` [ours].
         rest_epochs: 3 [ours].
         discount, shrink: γ and n0 of the estimates, 0.5 and 0.5 [ours]; see `Detector`.
-        uniform, explore, sharpness: of mode "stream", 0, 0.15 and 4 [ours]; see `SeedDraws`.
+        uniform, explore, sharpness: of mode "stream", 0, 0.15 and 1 [ours, docs/results.md]; see `SeedDraws`.
         beta: of `rule="ranked"` in mode "stream", 0.1 (PLR's, arXiv 2010.03934).
 
     Raises:
@@ -87,7 +87,7 @@ class Frontier(LivePool):
         shrink: float = 0.5,
         uniform: float = 0.0,
         explore: float = 0.15,
-        sharpness: float = 4.0,
+        sharpness: float = 1.0,
         beta: float = 0.1,
     ) -> None:
         check_choice("mode", mode, ("pool", "stream"))

@@ -30,10 +30,10 @@ class SeedDraws:
         strata: the seeds of each stratum.
         detector: holds the estimates.
         rule: inside a stratum: "uniform": in proportion to d̂ to the power of `sharpness`; d̂, the shrunken share of
-            groups on the frontier, does not grow with the size of the variance and so does not favour short tasks, and
-            the power keeps draws from the many that hardly ever disagree [ours]. "proportional": to v̂, or
-            φ(m̂) with the detector's signal "mean". "ranked": ∝ (1/rank)^(1/β) by that (as PLR). Each as it was after
-            the seed's latest group.
+            groups on the frontier, does not grow with the size of the variance and so does not favour short tasks; a
+            power above 1 keeps draws from the many that hardly ever disagree, and lets fewer seeds come [ours].
+            "proportional": to v̂, or φ(m̂) with the detector's signal "mean". "ranked": ∝ (1/rank)^(1/β) by that (as
+            PLR). Each as it was after the seed's latest group.
         uniform, explore: probabilities.
         sharpness: the power of rule "uniform".
         beta: β of "ranked".
