@@ -38,7 +38,9 @@ def load(name: str, settings: TrainSettings) -> Any:
     )
 
 
-def play_policy(screen: Screen, name: str, tasks: str | None, limit: int | None, seed: int) -> tuple[Evaluation, str]:
+def play_policy(
+    screen: Screen, name: str, tasks: str | None, limit: int | None, seed: int
+) -> tuple[Evaluation, str]:
     """Plays a policy on every task of a set.
 
     Args:

@@ -327,13 +327,8 @@ def test_the_verdict_says_no_more_than_the_intervals() -> None:
 
 @pytest.mark.parametrize(
     ("number", "words"),
-    [
-        (7, "7"),
-        (1200, "1.2 thousand"),
-        (981_248, "1.0 million"),
-        (134_515_008, "135 million"),
-        (1_543_714_304, "1.5 billion"),
-    ],
+    [(7, "7"), (1200, "1.2 thousand"), (981_248, "1.0 million"), (134_515_008, "135 million"),
+     (1_543_714_304, "1.5 billion")],
 )
 def test_sizes_in_words(number: int, words: str) -> None:
     assert counted_parameters(number) == words

@@ -137,9 +137,13 @@ class Chat:
         """The text of ids, special tokens included."""
         if self._backend is not None:
             return str(self._backend.decode(list(ids), skip_special_tokens=False))
-        return str(self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
+        return str(
+            self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        )
 
-    def written(self, messages: Sequence[Message], write: Callable[[Sequence[Message]], str]) -> tuple[str, list[int]]:
+    def written(
+        self, messages: Sequence[Message], write: Callable[[Sequence[Message]], str]
+    ) -> tuple[str, list[int]]:
         """The text and the ids of messages of the environment, special tokens of the template's alone recognised.
 
         Args:

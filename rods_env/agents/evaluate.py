@@ -180,7 +180,6 @@ def _play(agent: Any, env: gym.Env[Any, Any], task: Task) -> Episode:
 
 def summarize(seed: int, episodes: list[Episode], crashed: int) -> Evaluation:
     """The evaluation of episodes that have a score, and of `crashed` ones that have none. The seed: the bootstrap's."""
-
     def score(some: Iterable[Episode]) -> Score:
         return _score(list(some), seed)
 

@@ -265,7 +265,9 @@ class LeanLlama(Forward):
         x = x[torch.arange(n, device=x.device), last] if last is not None else x[:, 0]
         return F.linear(_norm(x, eps), *self._head)
 
-    def _attended(self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    def _attended(
+        self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
         """What queries (rows, tokens, key heads, queries of each, size) find, as (rows, tokens, all heads' sizes)."""
         n, width, kv, group, size = q.shape
         if width == 1:  # the fused attention is slower here: it is made for many queries

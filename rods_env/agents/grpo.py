@@ -222,7 +222,9 @@ class GrpoAgent:
                 rollouts = play_once(self._evaluator, [self.heldout[n] for n in mine], list(mine))
         finally:
             self._sampler.temperature = self.settings.temperature
-        found = self.ranks.gathered([(n, episode_of(rollout)) for n, rollout in zip(mine, rollouts, strict=True)])
+        found = self.ranks.gathered(
+            [(n, episode_of(rollout)) for n, rollout in zip(mine, rollouts, strict=True)]
+        )
         found.sort(key=lambda one: one[0])
         return evaluation_of_episodes([episode for _, episode in found], self.settings.seed)
 

@@ -192,3 +192,4 @@ def advantages_of(group: Sequence[Episode], settings: PointerSettings) -> list[l
     return [
         [float(advantages[row, node.turn]) for node in episode.nodes[:-1]] for row, episode in enumerate(group)
     ]  # fmt: skip
+

@@ -1,11 +1,11 @@
 """The folder of a training run: its configuration, the rows of its metrics, its checkpoints. Whole, or not there.
 
-config.json          all settings, versions of the packages, and which tasks it is about
-metrics.jsonl        one JSON object for each step
-evaluations/         every evaluation on the held-out tasks, episode by episode
-checkpoints/step-000025/
-                     what training goes on from; `policy/` in it is the policy
-reference/           the policy that the run began with, where the KL divergence to it needs one
+    config.json          all settings, versions of the packages, and which tasks it is about
+    metrics.jsonl        one JSON object for each step
+    evaluations/         every evaluation on the held-out tasks, episode by episode
+    checkpoints/step-000025/
+                         what training goes on from; `policy/` in it is the policy
+    reference/           the policy that the run began with, where the KL divergence to it needs one
 """
 
 from __future__ import annotations

@@ -245,7 +245,9 @@ def differences(settings: TrainSettings, preset: str) -> dict[str, Any]:
     """What settings have other than a preset."""
     plain = make_settings(preset)
     return {
-        name: value for name in settings.__struct_fields__ if (value := getattr(settings, name)) != getattr(plain, name)
+        name: value
+        for name in settings.__struct_fields__
+        if (value := getattr(settings, name)) != getattr(plain, name)
     }
 
 

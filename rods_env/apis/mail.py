@@ -42,10 +42,7 @@ Label = Annotated[str, Kind("mail_label", "A label on a mail.", words=LABELS)]
 NewAddress = Annotated[
     str,
     Kind(
-        "new_address",
-        "An e-mail address to write down.",
-        words=ADDRESSES,
-        exchangeable=True,
+        "new_address", "An e-mail address to write down.", words=ADDRESSES, exchangeable=True,
         pattern=r"^[^@\s]+@[^@\s]+$",
     ),
 ]

@@ -187,7 +187,9 @@ def _tokenizer(words: int) -> Any:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )  # fmt: skip
     tokenizer.train_from_iterator((turn.message for task in load_tasks("seeds") for turn in task.turns), trainer)
-    fast: Any = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>")
+    fast: Any = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>"
+    )
     fast.chat_template = (Path(spec.origin).parent / "chat_templates" / "qwen2_5.jinja").read_text(encoding="utf-8")
     return fast
 
@@ -246,7 +248,9 @@ def speeds(policy: Any, tasks: Sequence[Task], size: Size, seed: int) -> Figures
     from rods_env.benchmarks.rollouts import decode_tokens_per_s
 
     _play(policy, tasks, seed, slots=len(tasks))  # what is done once is done
-    decoding = decode_tokens_per_s(policy, tasks, slots=size.slots, tokens=size.decoded, max_length=_MAX_EPISODE)
+    decoding = decode_tokens_per_s(
+        policy, tasks, slots=size.slots, tokens=size.decoded, max_length=_MAX_EPISODE
+    )
     begun = time.perf_counter()
     engine, rollouts = _play(policy, [tasks[n % len(tasks)] for n in range(size.episodes)], seed, slots=size.slots)
     seconds = time.perf_counter() - begun

@@ -100,7 +100,9 @@ def failures(figures: Mapping[str, float]) -> list[str]:
         found = figures["decode_tokens_per_s"]
         said.append(f"decode_tokens_per_s must be at least {TOKENS_PER_S:,}; it is {found:,.0f}.")
     if figures["environment_share"] >= ENVIRONMENT_SHARE:
-        said.append(f"environment_share must be below {ENVIRONMENT_SHARE:g}; it is {figures['environment_share']:.3f}.")
+        said.append(
+            f"environment_share must be below {ENVIRONMENT_SHARE:g}; it is {figures['environment_share']:.3f}."
+        )
     return said
 
 

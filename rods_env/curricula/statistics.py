@@ -154,7 +154,9 @@ class Statistics:
         self._totals = _Sums()
         self._roots = bytearray(seeds + 1)  # for each seed whether it or a descendant was played; the last: new shapes
 
-    def add(self, root: int, mean: float, agrees: bool, believed: bool, calls: int, turns: int, first: bool) -> None:
+    def add(
+        self, root: int, mean: float, agrees: bool, believed: bool, calls: int, turns: int, first: bool
+    ) -> None:
         """Takes in one observed group.
 
         Args:

@@ -104,7 +104,9 @@ class NewShapes:
         number: of the next task, counted from 0; may be set to any number.
     """
 
-    def __init__(self, seed: int, tasks: Sequence[Task], source: Callable[[int], Iterator[Task]] | None = None) -> None:
+    def __init__(
+        self, seed: int, tasks: Sequence[Task], source: Callable[[int], Iterator[Task]] | None = None
+    ) -> None:
         self.seed = seed
         self.source = source
         self.number = 0

@@ -124,8 +124,7 @@ class ToolUseEnv(gym.Env[str, str]):
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 - as gymnasium.Env declares it
-        "render_modes": ["ansi", "rgb_array"],
-        "render_fps": 1,
+        "render_modes": ["ansi", "rgb_array"], "render_fps": 1,
     }
     # The kind of tasks that it plays: `Task.ENVIRONMENT` of each must be this.
     plays = Task.ENVIRONMENT

@@ -150,7 +150,7 @@ class Renaming:
         return type(row)(*values)
 
     def _said_day(self, said: str) -> str:
-        """ "4 May" or "4 May 2027", as many days later; the year is said if it is not the present one."""
+        """"4 May" or "4 May 2027", as many days later; the year is said if it is not the present one."""
         number, month, *year = said.split()
         day = f"{year[0] if year else self.year}-{MONTHS.index(month) + 1:02d}-{int(number):02d}"
         return say_date(day_after(day, self.days), self.now[:4])

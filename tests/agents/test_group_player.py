@@ -133,12 +133,7 @@ def test_a_listener_hears_of_every_group_also_of_exchanged_ones() -> None:
     curriculum, heard = Told(tools.tasks(), picky=True), []
     engine = FakeEngine(lambda start: float(start.number % 2) if (start.number or 0) >= 6 else 0.0)
     one = GroupPlayer(
-        curriculum,
-        engine,
-        group_size=3,
-        groups=2,
-        ranks=Ranks(),
-        on_group=heard.append,  # type: ignore[arg-type]
+        curriculum, engine, group_size=3, groups=2, ranks=Ranks(), on_group=heard.append  # type: ignore[arg-type]
     )
     one.play()
     assert [(group.task.id, list(group.returns)) for group in heard] == curriculum.told

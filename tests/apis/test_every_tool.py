@@ -164,7 +164,7 @@ def test_order_of_creations_does_not_matter(api):
 def test_skills_and_placeholders(api):
     skills = {tool.skill for tool in tools_of([api])}
     assert len(skills) == 8, (
-        f"{api} lacks { {'search', 'lookup', 'create', 'update', 'delete', 'transfer', 'send', 'compute'} - skills }"
+        f"{api} lacks { {'search', 'lookup', 'create', 'update', 'delete', 'transfer', 'send', 'compute'} - skills}"
     )
     assert 12 <= len(tools_of([api])) <= 18
     for tool in tools_of([api]):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from rods_env.agents.pointer_play import NotListedError, oracle
+from rods_env.benchmarks.curricula import pointer_cell
 from rods_env.benchmarks.curricula.arms import ARMS
 from rods_env.benchmarks.curricula.cells import Spec, write_cell, write_settings
 from rods_env.benchmarks.curricula.pointer_cell import settings_of, train
 from rods_env.cli import app
 from rods_env.errors import RodsError
+from rods_env.tasks.tiny_sets import long_tasks
 
 SMALL = {
     "group_size": 4, "groups_per_step": 8, "width": 32, "warmup_tasks": 12, "warmup_epochs": 4, "checkpoints": 3,
@@ -156,12 +161,28 @@ def test_a_small_grid_by_the_command(tmp_path):
     assert len(list(tmp_path.glob("*.png"))) == 5
 
 
-def test_a_task_that_takes_more_steps_than_there_are_says_what_to_do(tmp_path):
-    with pytest.raises(RodsError, match=r"takes \d+ steps.*--set max_steps="):
+def test_episodes_in_which_not_all_solutions_fit(tmp_path):
+    with pytest.raises(RodsError, match=r"max_steps of at least \d+, the longest solution of tiny:seeds; got 4"):
         train(spec_of(max_steps=4), tmp_path)
 
 
-def test_all_services_are_played_though_not_every_solution_can_be_shown(tmp_path):
-    """Of longer tasks, some have gold calls that are beyond the 64 of a tool; the warm-up passes over them."""
-    spec = msgspec.structs.replace(spec_of(max_steps=32, warmup_tasks=60, unseen=4, seen=4, tuning=2), tasks="seeds")
+def test_all_services_are_played_whose_solutions_are_longer(tmp_path):
+    spec = msgspec.structs.replace(spec_of(warmup_tasks=20, unseen=4, seen=4, tuning=2), tasks="seeds")
     assert train(spec, tmp_path).checkpoints[-1].rollouts == ROLLOUTS
+
+
+def test_the_warm_up_passes_over_what_cannot_be_shown(monkeypatch):
+    tasks = list(islice(long_tasks(5), 12))
+    steps = {task.id: len(task.calls) + len(task.turns) for task in tasks}
+    most = max(steps.values()) - 1
+    unlisted = next(task for task in tasks if steps[task.id] <= most)
+
+    def told(forest, task):
+        if task is unlisted:
+            raise NotListedError("no such call")
+        return oracle(forest, task)
+
+    monkeypatch.setattr(pointer_cell, "oracle", told)
+    shown = [episode.nodes[0].snapshot.task.id for episode in pointer_cell._oracles(iter(tasks), most)]
+    assert shown == [task.id for task in tasks if steps[task.id] <= most and task is not unlisted]
+    assert len(shown) < len(tasks) - 1

@@ -51,9 +51,8 @@ def test_random_parents_do_not_depend_on_returns(kit, few):
         metrics = curriculum.metrics()
         assert metrics["pool_synthetic"] == 40
         assert metrics["retired_capacity_total"] > 0
-        assert (
-            sum(value for key, value in metrics.items() if key.startswith("retired_"))
-            == (metrics["retired_capacity_total"])
+        assert sum(value for key, value in metrics.items() if key.startswith("retired_")) == (
+            metrics["retired_capacity_total"]
         )
     assert runs[0] == runs[1]
 

@@ -74,7 +74,7 @@ def test_every_format_works_and_the_others_are_refused(style, seeds, play, story
         assert info["error"] == (other != style)
         assert (env.world is story.world) == (other != style)
         assert info["closed_by"] is None
-        assert other == style or "Expected" in obs
+        assert (other == style or "Expected" in obs)
     anyhow = story.env([story.order] * 3)
     for other in STYLES:
         assert not anyhow.step(write_calls([(story.order.tool, story.order.arguments)], other))[4]["error"]

@@ -61,13 +61,14 @@ class PointerCell(PointerSettings, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         warmup_tasks: tasks of new shapes whose oracle episodes the warm-up shows; every seed has its own.
-        max_steps: steps after which an episode is truncated; the longest task must fit in.
+        max_steps: steps after which an episode is truncated. None: 16, or half as many again as the longest solution
+            among the seeds and sets takes, if that is more.
         checkpoints: how often is evaluated, at the beginning and the end too.
         seen, unseen, tuning: how many tasks each set has.
     """
 
     warmup_tasks: int = 100
-    max_steps: int = 16
+    max_steps: int | None = None
     checkpoints: int = 5
     seen: int = 1000
     unseen: int = 1000
@@ -81,7 +82,7 @@ class Block:
         seeds: the seeds.
         sets: the tasks of each set.
         weights: of the warmed-up network.
-        max_steps: of an episode.
+        max_steps: steps after which an episode is truncated.
 
     Attributes:
         forest: the trees of the sets: evaluations of all arms come along the same paths.
@@ -92,6 +93,7 @@ class Block:
         self.seeds = seeds
         self.sets = sets
         self.weights = weights
+        self.max_steps = max_steps
         self.forest = Forest(max_steps=max_steps, keep=sum(map(len, sets.values())))
         self.start: dict[str, tuple[list[bool], float]] = {}
 
@@ -168,7 +170,7 @@ class _Run:
         assert curriculum is not None
         learner = PointerGrpo(self.net, settings, self.updates)
         self.evaluated = learner.averaged
-        player = _Player(curriculum, self.net, settings, spec.seed, recorder)
+        player = _Player(curriculum, self.net, settings, self.block.max_steps, spec.seed, recorder)
         self._evaluate(curriculum)
         looks = _looks(spec.rollouts if self.tokens is None else self.tokens, settings.checkpoints)
         for _ in range(self.updates * (1 if self.tokens is None else _LONGEST)):
@@ -189,7 +191,7 @@ class _Run:
         """Trains on the oracle's episodes of further tasks like those of the warm-up, shown as often as there."""
         settings, recorder = self.settings, self.recorder
         step = settings.group_size * settings.groups_per_step
-        stream = _oracles(_tasks(self.block.seeds, _MORE + self.spec.seed), settings.max_steps)
+        stream = _oracles(_tasks(self.block.seeds, _MORE + self.spec.seed), self.block.max_steps)
         optimizer = torch.optim.Adam(self.net.parameters(), settings.warmup_rate)
         rng = np.random.default_rng([self.spec.seed, _MORE])
         known: list[Episode] = []
@@ -239,13 +241,14 @@ class _Player:
     """Plays the groups of an update, and tells the curriculum and the recorder."""
 
     def __init__(
-        self, curriculum: Curriculum, net: PointerNet, settings: PointerCell, seed: int, recorder: Recorder
+        self, curriculum: Curriculum, net: PointerNet, settings: PointerSettings, max_steps: int, seed: int,
+        recorder: Recorder,
     ) -> None:
         self.curriculum = curriculum
         self.net = net
         self.settings = settings
         self.recorder = recorder
-        self._forest = Forest(max_steps=settings.max_steps)
+        self._forest = Forest(max_steps=max_steps)
         self._rng = np.random.default_rng([seed, _NOISE])
         self._vain_counts = not isinstance(curriculum, Disagreeing)
 
@@ -263,7 +266,7 @@ class _Player:
                 if len(kept) == wanted:
                     return kept
             raise RodsError(
-                f"too few groups disagree to fill an update, of {_MOST_WAVES:,} that were played: no bound."
+                f"too few groups disagree to fill an update, in {_MOST_WAVES:,} attempts: there is no bound."
             )
         for wave in range(_WAVES):
             n = wanted - len(kept) if left is None else min(wanted - len(kept), left // size)
@@ -315,15 +318,13 @@ def _block(tasks: str, count: int, seed: int, settings: PointerCell) -> Block:
         "tuning": tuning_tasks(tasks, seeds, settings.tuning, seed),
     }
     longest = max(_steps(task) for some in (seeds, *sets.values()) for task in some)
-    if longest > settings.max_steps:
-        raise RodsError(
-            f"a task of {tasks} takes {longest} steps: expected max_steps of at least that; got "
-            f"{settings.max_steps}. With --set max_steps={longest + longest // 2} half as many may fail."
-        )
-    shown = list(islice(_oracles(_tasks(seeds, _WARMUP + seed), settings.max_steps), settings.warmup_tasks))
+    max_steps = settings.max_steps or max(16, longest + longest // 2)  # as set, or with room for calls that fail
+    if longest > max_steps:
+        raise RodsError(f"expected max_steps of at least {longest}, the longest solution of {tasks}; got {max_steps}.")
+    shown = list(islice(_oracles(_tasks(seeds, _WARMUP + seed), max_steps), settings.warmup_tasks))
     net = _network(settings, seed)
     warm_up(net, shown, settings, seed)
-    return Block(seeds, sets, {name: value.clone() for name, value in net.state_dict().items()}, settings.max_steps)
+    return Block(seeds, sets, {name: value.clone() for name, value in net.state_dict().items()}, max_steps)
 
 
 def _steps(task: Task) -> int:

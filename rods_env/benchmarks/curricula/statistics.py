@@ -141,7 +141,9 @@ def of_arm(cells: Sequence[Cell], name: str, values: Values) -> Paired:
     return Paired([values(cell, name) for cell in cells], _shared(cells, name))
 
 
-def difference(ours: Sequence[Cell], theirs: Sequence[Cell], name: str, values: Values) -> Paired:
+def difference(
+    ours: Sequence[Cell], theirs: Sequence[Cell], name: str, values: Values
+) -> Paired:
     """What one arm has more than another, task by task, for the seeds of both.
 
     Raises:

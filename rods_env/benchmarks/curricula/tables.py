@@ -229,3 +229,4 @@ def _number(digits: int) -> Callable[[float | None], str]:
 
 
 _two, _three = _number(2), _number(3)
+
