@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from rods_env.cli_bench_curricula import bench_curricula
-from rods_env.cli_options import Json, Limit, Quick, Quiet, Seed, check_place, complain, make_screen
+from rods_env.cli_options import Json, Limit, Quick, Quiet, Seed, check_place, fail_with, make_screen
 from rods_env.errors import RodsError
 
 bench = typer.Typer(no_args_is_help=True, help="Measure how fast it is, and how well curricula do.")
@@ -27,11 +27,7 @@ def bench_variants(seed: Seed = 0, quick: Quick = False, json: Json = None, quie
     """Check 10,000 variants of the seeds, and measure how many a second are made; exit code 1 if a check fails."""
     from rods_env.benchmarks.variants import failures, run
 
-    failed = failures(_measure("Variants", run, seed, quick, json, quiet))
-    for sentence in failed:
-        complain(sentence)
-    if failed:
-        raise typer.Exit(1)
+    fail_with(failures(_measure("Variants", run, seed, quick, json, quiet)))
 
 
 @bench.command("curriculum")
@@ -55,11 +51,7 @@ def bench_bfcl(seed: Seed = 0, quick: Quick = False, json: Json = None, quiet: Q
     """Measure calls on BFCL's simulators, beside its own executor; exit code 1 if the executor is faster."""
     from rods_env.benchmarks.bfcl import failures, run
 
-    failed = failures(_measure("BFCL", run, seed, quick, json, quiet))
-    for sentence in failed:
-        complain(sentence)
-    if failed:
-        raise typer.Exit(1)
+    fail_with(failures(_measure("BFCL", run, seed, quick, json, quiet)))
 
 
 @bench.command("bfcl-variants")
@@ -67,11 +59,7 @@ def bench_bfcl_variants(seed: Seed = 0, quick: Quick = False, json: Json = None,
     """Make and play variants of BFCL's training tasks; exit code 1 if too few tasks have five, or one is wrong."""
     from rods_env.benchmarks.bfcl_variants import failures, run
 
-    failed = failures(_measure("BFCL variants", run, seed, quick, json, quiet))
-    for sentence in failed:
-        complain(sentence)
-    if failed:
-        raise typer.Exit(1)
+    fail_with(failures(_measure("BFCL variants", run, seed, quick, json, quiet)))
 
 
 @bench.command("rollouts")
@@ -87,11 +75,7 @@ def bench_rollouts(
 
     from rods_env.benchmarks.rollouts import failures, run
 
-    failed = failures(_measure("Rollouts", partial(run, policy=policy), seed, quick, json, quiet))
-    for sentence in failed:
-        complain(sentence)
-    if failed:
-        raise typer.Exit(1)
+    fail_with(failures(_measure("Rollouts", partial(run, policy=policy), seed, quick, json, quiet)))
 
 
 def _measure(title: str, run: Any, seed: int, quick: bool, json: Path | None, quiet: bool) -> dict[str, float]:
@@ -134,11 +118,7 @@ def bench_training(
         )  # fmt: skip
     tables.print_figures(screen, "Training", figures(results), json)
     print(table(results))
-    failed = failures(results)
-    for sentence in failed:
-        complain(sentence)
-    if failed:
-        raise typer.Exit(1)
+    fail_with(failures(results))
 
 
 bench.command("curricula")(bench_curricula)

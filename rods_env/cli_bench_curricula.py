@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rods_env.cli_options import Json, Quiet, check_place, complain, make_screen, one_of
+from rods_env.cli_options import Json, Quiet, check_place, complain, fail_with, make_screen, one_of
 from rods_env.errors import RodsError
 
 if TYPE_CHECKING:
@@ -116,11 +116,7 @@ def bench_curricula(
         screen.table(heads, rows)
     screen.line()
     screen.remark(f"In {folder}: {', '.join(path.name for path in made)}.")
-    failed = results.failures()
-    for sentence in failed:
-        complain(sentence)
-    if failed:
-        raise typer.Exit(1)
+    fail_with(results.failures())
 
 
 # ---------------------------------------------------------------------- training, watched

@@ -38,6 +38,14 @@ def complain(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+def fail_with(failed: Sequence[str]) -> None:
+    """Says which checks failed, and ends the command with exit code 1 if one did."""
+    for sentence in failed:
+        complain(sentence)
+    if failed:
+        raise typer.Exit(1)
+
+
 def one_of(what: str, value: str, allowed: Sequence[str]) -> None:
     """Refuses a value that is not among those allowed."""
     if value not in allowed:

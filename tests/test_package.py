@@ -37,6 +37,11 @@ def test_importing_is_light():
     assert loaded.isdisjoint(HEAVY)
 
 
+def test_the_package_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "rods_env", "--version"], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"rods-env {rods_env.__version__}\n", "")
+
+
 def test_playing_the_frozen_tasks_is_light_too():
     loaded = imported_by(
         "import gymnasium as gym, rods_env\n"

@@ -103,6 +103,12 @@ def test_the_bound_counts_groups_that_disagree_only(cells):
     assert "groups_in_vain" not in cells("fresh").checkpoints[-1].window
 
 
+def test_a_bound_that_finds_too_few_groups_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(pointer_cell, "_MOST_WAVES", 1)
+    with pytest.raises(RodsError, match=r"^too few groups disagree to fill an update, in 1 attempts: there is"):
+        train(spec_of("bound"), tmp_path)
+
+
 def test_training_changes_the_policy(cells):
     progress = [point.progress["seen"] for point in cells("sft-more").checkpoints]
     assert len(set(progress)) > 1
