@@ -11,7 +11,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -39,14 +38,14 @@ _STATE = (6, 5, 8, 5, 2)  # turn, attempts left, results so far, rows of the las
 _STATE_STEPS = np.array((1, 2, 1, 1, 1), np.uint8)
 
 
-def _bin_table(begins: Sequence[int]) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """For each number its bin as a one-hot row, uint8 of shape `(256, bins)`."""
-    places = np.searchsorted(begins, np.arange(256), "right") - 1
-    return np.eye(len(begins), dtype=np.uint8)[places]
-
-
-_TABLES = tuple(map(_bin_table, _BINS))
-_STARTS = tuple(np.cumsum([0, *map(len, _BINS)]).tolist())
+# Where the bin of each number of each column stands among the facts of an argument: 256 places a column.
+_PLACES = np.concatenate(
+    [
+        sum(map(len, _BINS[:column])) + np.searchsorted(begins, np.arange(256), "right") - 1
+        for column, begins in enumerate(_BINS)
+    ]
+)
+_COLUMNS = 256 * np.arange(len(_BINS))  # where each column begins there
 
 
 class Batch:
@@ -63,15 +62,16 @@ class Batch:
     def __init__(self, nodes: Sequence[Node]) -> None:
         counts = np.array([len(node.tool) for node in nodes])
         known = np.concatenate([node.known for node in nodes])
-        facts = np.empty((len(known), WIDTH, _FACTS), np.uint8)
-        for column, table in enumerate(_TABLES):
-            facts[:, :, _STARTS[column] : _STARTS[column + 1]] = table[known[:, :, column]]
-        facts[:, :, -1] = (known[:, :, ROWS] > 1) & (known[:, :, ROW] == known[:, :, ROWS])
+        arguments = known.reshape(-1, known.shape[-1])
+        facts = np.zeros((len(arguments), _FACTS), np.float32)
+        bins = np.take(_PLACES, arguments + _COLUMNS) + (np.arange(len(arguments)) * _FACTS)[:, None]
+        facts.reshape(-1)[bins.reshape(-1)] = 1.0
+        facts[:, -1] = (arguments[:, ROWS] > 1) & (arguments[:, ROW] == arguments[:, ROWS])
         self.counts = torch.from_numpy(counts)
         self.state_of = torch.repeat_interleave(self.counts)
         self.tool = torch.from_numpy(np.concatenate([node.tool for node in nodes]).astype(np.int64))
         self.made = torch.from_numpy(np.concatenate([node.made for node in nodes]).astype(np.float32))
-        self.facts = torch.from_numpy(facts.reshape(len(facts), -1)).float()
+        self.facts = torch.from_numpy(facts.reshape(len(known), -1))
         words = np.stack([node.words for node in nodes]).reshape(len(nodes), -1)
         called = np.stack([node.called for node in nodes])
         self.words = torch.from_numpy(np.minimum(words, 3).astype(np.float32))
