@@ -167,6 +167,17 @@ def test_tables_hold_the_figures(cells):
     assert all(len(row) == len(heads) for _, heads, rows in brief for row in rows)
 
 
+@pytest.mark.parametrize(
+    ("policy", "runs", "few"),
+    [("pointer", 3, ", with 3 of 10 runs"), ("pointer", 10, ""), ("tiny", 4, ", with 4 of 5 runs"), ("tiny", 5, "")],
+)
+def test_a_target_with_few_runs_says_so(policy, runs, few):
+    specs = [spec_of(arm, seed) for arm in ("fixed", "rods") for seed in range(runs)]
+    results = summarize([cell_of(msgspec.structs.replace(spec, policy=policy)) for spec in specs])
+    assert f"| **reached{few}** |" in tables(results)
+    assert [row[-1] for row in list(brief_tables(results))[1][2]] == [f"reached{few}"] * 2
+
+
 def test_what_is_not_equal_is_written_down():
     text = tables(summarize([cell_of(spec_of("fixed")), cell_of(spec_of("rods"), points=2)]))
     assert "What is not equal" not in text

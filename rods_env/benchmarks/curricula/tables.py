@@ -8,6 +8,7 @@ from rods_env.benchmarks.curricula.arms import FIXED
 from rods_env.benchmarks.curricula.cells import HARD, KEPT_SETS, MASTERED
 from rods_env.benchmarks.curricula.statistics import LEVEL, RESAMPLES, Interval, median_reached
 from rods_env.benchmarks.curricula.summary import Comparison, Part, Results
+from rods_env.benchmarks.curricula.targets import OTHER_RUNS, RUNS
 
 NONE = "–"
 Seconds = dict[str, dict[str, float]]  # by arm and part
@@ -19,7 +20,7 @@ def tables(results: Results) -> str:
     for count, part in results.parts.items():
         blocks += [f"## {count} seeds", _main(part, results.seconds[count]), _main_note(part)]
         if any(comparison.verdict for comparison in part.comparisons):
-            blocks += [f"### Targets with {count} seeds", _targets(part), _TARGETS_NOTE]
+            blocks += [f"### Targets with {count} seeds", _targets(part, results.policy), _TARGETS_NOTE]
         blocks += [
             f"### What was played with {count} seeds", _played(part), _PLAYED_NOTE,
             f"### Spread over runs with {count} seeds", _spread(part), _SPREAD_NOTE,
@@ -41,7 +42,7 @@ def brief_tables(results: Results) -> Iterator[tuple[str, list[str], list[list[s
         heads = ["arm", "runs", "seen shapes", "unseen", "minus fixed, seen", "unseen"]
         yield f"Success at the end, {count} seeds", heads, rows
         rows = [
-            [f"{c.arm} minus {c.baseline}", c.set, c.wanted, _signed(c.final), c.verdict]
+            [f"{c.arm} minus {c.baseline}", c.set, c.wanted, _signed(c.final), _verdict(c, results.policy)]
             for c in part.comparisons
             if c.required
         ]
@@ -111,16 +112,23 @@ def _main_note(part: Part) -> str:
     )
 
 
-def _targets(part: Part) -> str:
+def _targets(part: Part, policy: str) -> str:
     rows = [
         [
             f"`{c.arm}` minus `{c.baseline}`", c.set, str(c.seeds), c.wanted, _signed(c.final),
-            f"{c.improvement:.2f}", f"**{c.verdict}**" if c.required else f"{c.verdict} (ablation)",
+            f"{c.improvement:.2f}", f"**{_verdict(c, policy)}**" if c.required else f"{_verdict(c, policy)} (ablation)",
         ]
         for c in part.comparisons
         if c.verdict
     ]  # fmt: skip
     return _table(["target", "shapes", "runs", "wanted", "difference in final success", "P(improvement)", ""], rows)
+
+
+def _verdict(comparison: Comparison, policy: str) -> str:
+    """What the interval says; with too few runs that it is not yet the answer."""
+    wanted = RUNS.get(policy, OTHER_RUNS)
+    few = f", with {comparison.seeds} of {wanted} runs" if comparison.seeds < wanted else ""
+    return f"{comparison.verdict}{few}"
 
 
 _TARGETS_NOTE = (

@@ -8,12 +8,15 @@ from typing import Literal, NamedTuple
 
 from rods_env.benchmarks.curricula.arms import ARMS, AUGMENTED, BOUND, DAPO, FIXED, SFT_MORE, base_of
 from rods_env.benchmarks.curricula.cells import Cell
+from rods_env.benchmarks.curricula.learners import POINTER
 from rods_env.benchmarks.curricula.statistics import Interval
 from rods_env.curricula.frontier import Frontier
 
 WITHOUT_SYNTHESIS = (FIXED, DAPO, "replay", AUGMENTED, SFT_MORE)
 MAIN = ("stream", "rods")
 BASELINES = ("random", "fresh")
+RUNS = {POINTER: 10}  # how many runs a target asks for, by policy
+OTHER_RUNS = 5  # of any other policy
 DAPO_SLACK = 0.03  # of a language model's `dapo`, which stops after a whole step and not in the middle of one
 
 Wanted = Literal["above 0", "not below 0"]
