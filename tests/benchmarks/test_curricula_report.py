@@ -12,7 +12,7 @@ from curricula_fakes import cell_of, spec_of
 from rods_env import RodsError
 from rods_env.benchmarks.curricula import plots
 from rods_env.benchmarks.curricula.arms import ARMS
-from rods_env.benchmarks.curricula.lines import spread, style_of
+from rods_env.benchmarks.curricula.lines import lines, new_figure, spread, style_of
 from rods_env.benchmarks.curricula.report import figures, flat, to_json, write_report
 from rods_env.benchmarks.curricula.statistics import interval
 from rods_env.benchmarks.curricula.summary import summarize
@@ -212,6 +212,29 @@ def test_pictures_are_small_and_whole(tmp_path):
         assert path.read_bytes().rstrip().endswith(b"IEND\xaeB`\x82")
         assert 4_000 < path.stat().st_size < 200_000
     assert sorted(tmp_path.iterdir()) == sorted(made)
+
+
+def test_a_panel_leaves_the_first_climb_out_if_it_would_hide_the_differences():
+    def curve(*heights):
+        cell = cell_of(spec_of("fixed"), points=len(heights))
+        points = [
+            msgspec.structs.replace(point, success={"seen": height, "unseen": height, "tuning": height})
+            for point, height in zip(cell.checkpoints, heights, strict=True)
+        ]
+        return {"fixed": [msgspec.structs.replace(cell, checkpoints=points)]}
+
+    def panel(runs, **options):
+        _, (axes,) = new_figure(6, 4, 1)
+        lines(axes, runs, lambda point: point.success["seen"], **options)
+        return axes.get_ylim()[0], axes.get_xlabel()
+
+    steep, even = curve(0.1, 0.6, 0.63, 0.65), curve(0.2, 0.3, 0.5, 0.7)
+    low, label = panel(steep, from_start=False)
+    assert 0.55 < low < 0.6
+    assert label == "rollouts; at 0, below the panel: 0.100"
+    assert panel(steep)[0] < 0.1
+    assert panel(even, from_start=False)[0] < 0.2
+    assert panel(curve(0.5), from_start=False)[0] < 0.5
 
 
 def test_every_arm_looks_different():

@@ -10,6 +10,7 @@ import pytest
 from curricula_fakes import cell_of, spec_of
 
 from rods_env import RodsError
+from rods_env.benchmarks.curricula.cells import packed
 from rods_env.benchmarks.curricula.statistics import (
     Interval,
     Paired,
@@ -26,6 +27,7 @@ from rods_env.benchmarks.curricula.statistics import (
     performance_profile,
     probability_of_improvement,
     resampled,
+    trapezoid_weights,
 )
 from rods_env.benchmarks.curricula.targets import aims, unfair, verdict
 
@@ -59,6 +61,27 @@ def test_the_area_of_a_cell_is_the_mean_of_the_areas_of_its_tasks():
     expected = area_under_curve([point.rollouts for point in cell.checkpoints], curve)
     assert area_values(cell, "unseen").mean() == pytest.approx(expected, abs=1e-6)
     assert final_values(cell, "unseen").mean() == pytest.approx(curve[-1], abs=1e-6)
+
+
+def test_the_areas_of_tasks_are_summed_alike_on_every_processor():
+    cell = cell_of(spec_of("dapo"), points=7, tasks=1003)
+    at = (0, 10, 41, 115, 330, 777, 900)
+    rng = np.random.default_rng(0)
+    points = [
+        msgspec.structs.replace(point, rollouts=rollouts, outcomes={"seen": packed(rng.random(1003) < 0.5)})
+        for point, rollouts in zip(cell.checkpoints, at, strict=True)
+    ]
+    cell = msgspec.structs.replace(cell, checkpoints=points)
+    weights = trapezoid_weights(at).tolist()
+    curves = np.array([final_values(cell, "seen", place) for place in range(7)]).T.tolist()
+    one_by_one = []
+    for curve in curves:
+        area = 0.0
+        for weight, height in zip(weights, curve, strict=True):
+            area += weight * height
+        one_by_one.append(area)
+    assert len(set(one_by_one)) > 64
+    assert area_values(cell, "seen").tolist() == one_by_one  # to the bit
 
 
 @pytest.mark.parametrize(

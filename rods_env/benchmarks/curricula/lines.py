@@ -62,10 +62,16 @@ def begin(axes: Axes, title: str, grid: str = "y") -> None:
 
 def lines(
     axes: Axes, runs: Mapping[str, list[Cell]], value: Callable[[Checkpoint], float | None],
-    arms: Sequence[str] | None = None,
+    arms: Sequence[str] | None = None, *, from_start: bool = True,
 ) -> None:  # fmt: skip
-    """The mean over runs of each arm, a band if there are few arms, and its name at the end of the line."""
+    """The mean over runs of each arm, a band if there are few arms, and its name at the end of the line.
+
+    Without `from_start` the panel begins a little below the second checkpoint, if the first lies far below: what all
+    arms have in common, the first climb, would leave no room for their differences.
+    """
     ends: dict[str, float] = {}
+    starts: list[float] = []
+    later: list[float] = []
     last = 0.0
     for arm, cells in runs.items():
         at, values = series(cells, value)
@@ -75,12 +81,17 @@ def lines(
         mark = "o" if len(at) == 1 else ""
         axes.plot(at, values.mean(axis=0), dash, color=colour, linewidth=1.8, marker=mark, markersize=4)
         ends[arm] = float(values[:, -1].mean())
+        starts.append(float(values[:, 0].mean()))
+        later += values.mean(axis=0)[1:].tolist()
         last = max(last, at[-1])
     axes.set_xlabel("rollouts")
     axes.set_xlim(0, max(last, 1.0))
     thousands(axes)
     low, high = axes.get_ylim()
     low = max(low, -0.01)
+    if not from_start and later and max(starts) < min(later) - 0.5 * (high - min(later)):
+        low = min(later) - 0.2 * (high - min(later))
+        axes.set_xlabel(f"rollouts; at 0, below the panel: {_range(starts)}")
     axes.set_ylim(low, high)
     panel = axes.get_figure(root=True).get_figheight() - 1.3  # type: ignore[union-attr]
     gap = (high - low) * 0.21 / panel  # a line of text
@@ -92,6 +103,11 @@ def lines(
             textcoords=axes.get_yaxis_transform(), fontsize=8.5, color=colour, va="center", annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 1},
         )  # fmt: skip
+
+
+def _range(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.3f}", f"{max(values):.3f}"
+    return low if low == high else f"{low}–{high}"
 
 
 def spread(heights: Sequence[float], gap: float, low: float, high: float) -> list[float]:

@@ -69,7 +69,7 @@ def curves(runs: Runs, part: Part) -> tuple[Figure, str]:
     fig, panels = new_figure(12.5, max(4.6, 1.6 + 0.27 * len(runs)), 2)
     for axes, name in zip(panels, KEPT_SETS, strict=True):
         begin(axes, f"Success on {_SHAPES[name]}")
-        lines(axes, runs, partial(_success, name=name))
+        lines(axes, runs, partial(_success, name=name), from_start=False)
         if name in part.target:
             axes.axhline(part.target[name], color=PALE, linewidth=0.8, linestyle=":", zorder=1)
     dotted = f"; dotted: {part.target['seen']:.3f} and {part.target['unseen']:.3f}, the target" if part.target else ""

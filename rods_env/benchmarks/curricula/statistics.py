@@ -133,7 +133,12 @@ def final_values(cell: Cell, name: str, checkpoint: int = -1) -> Array:
 def area_values(cell: Cell, name: str) -> Array:
     """For each task of a kept set the area under its curve of solved and not solved; their mean is the cell's area."""
     weights = trapezoid_weights([point.rollouts for point in cell.checkpoints])
-    return np.asarray(weights @ np.array([final_values(cell, name, at) for at in range(len(cell.checkpoints))]))
+    # Term by term, and not as a product of matrices: that rounds differently from processor to processor and from
+    # column to column, and equal columns must be equal to the bit where they are counted (`_resampled_means`).
+    area = np.zeros(cell.sizes[name])
+    for at, weight in enumerate(weights):
+        area += weight * final_values(cell, name, at)
+    return area
 
 
 def of_arm(cells: Sequence[Cell], name: str, values: Values) -> Paired:
