@@ -103,6 +103,8 @@ def test_comparisons_are_every_arm_minus_fixed_and_the_targets(cells):
     assert found["rods", "fixed", "seen"].seeds == 3
     assert found["rods", "random", "seen"].wanted == "above 0"
     assert results.failures() == []
+    apart = summarize(cells_of(["fixed"], (1, 2)) + cells_of(["rods"], (1,)) + cells_of(["rods"], (0, 5), gain=0.0))
+    assert {(c.seeds, c.improvement) for c in apart.parts[50].comparisons} == {(1, 1.0)}  # of the seed of both
     dapo = summarize(cells_of(["fixed", "dapo"])).parts[50].comparisons
     assert [(c.arm, c.wanted, c.verdict) for c in dapo] == [("dapo", "", "")] * 2
 
@@ -110,7 +112,7 @@ def test_comparisons_are_every_arm_minus_fixed_and_the_targets(cells):
 def test_a_target_that_is_clearly_missed_fails():
     cells = cells_of(["fixed"], gain=0.4) + cells_of(["rods", "rods-mean"], gain=0.1) + cells_of(["random"], gain=0.6)
     failures = summarize(cells).failures()
-    assert len(failures) == 2 * 3  # on both sets rods, rods-mean minus fixed, rods minus random; the ablation's is none
+    assert len(failures) == 2 * 3  # on both sets rods, rods-mean minus fixed, rods minus random; no others
     assert "50 seeds: rods minus fixed on seen shapes must be above 0; it is -0." in failures[0] + failures[2]
     assert not any("rods-mean minus random" in sentence for sentence in failures)
 

@@ -277,6 +277,7 @@ def test_targets_are_those_of_the_arms_that_are_there():
     ]  # fmt: skip
     assert named("offline17k", "rods") == [("rods", "offline17k", True)]
     assert [aim.wanted for aim in aims(["offline17k", "rods"])] == ["not below 0"]
+    assert named("stream", "offline17k") == [("stream", "offline17k", False)]
 
 
 def test_dapo_may_make_fewer_updates_and_end_after_a_whole_step():

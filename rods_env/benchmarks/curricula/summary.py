@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -244,15 +244,15 @@ def _comparisons(runs: dict[str, list[Cell]]) -> Iterator[Comparison]:
             yield Comparison(
                 arm, baseline, name, len(common), final,
                 area=interval(difference(ours, theirs, name, area_values)),
-                improvement=probability_of_improvement(*(_ends_of(runs, name) for runs in (ours, theirs))),
+                improvement=probability_of_improvement(*(_ends_of(runs, name, common) for runs in (ours, theirs))),
                 wanted=aim.wanted if aim else "",
                 verdict=verdict(final, aim.wanted) if aim else "",
                 required=aim is not None and aim.required,
             )  # fmt: skip
 
 
-def _ends_of(cells: Sequence[Cell], name: str) -> list[float]:
-    return [cell.checkpoints[-1].success[name] for cell in cells]
+def _ends_of(cells: Sequence[Cell], name: str, seeds: Collection[int]) -> list[float]:
+    return [cell.checkpoints[-1].success[name] for cell in cells if cell.spec.seed in seeds]
 
 
 def _seconds(cells: Sequence[Cell]) -> dict[str, float]:

@@ -32,7 +32,7 @@ def tables(results: Results) -> str:
 
 
 def brief_tables(results: Results) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """Title, heads and rows of what fits on a screen: how every arm does, and the targets but those of ablations."""
+    """Title, heads and rows of what fits on a screen: how every arm does, and the targets that are required."""
     for count, part in results.parts.items():
         rows = [
             [name, str(len(arm.seeds)), *(_between(arm.sets[one].final) for one in KEPT_SETS),
@@ -116,7 +116,7 @@ def _targets(part: Part, policy: str) -> str:
     rows = [
         [
             f"`{c.arm}` minus `{c.baseline}`", c.set, str(c.seeds), c.wanted, _signed(c.final),
-            f"{c.improvement:.2f}", f"**{_verdict(c, policy)}**" if c.required else f"{_verdict(c, policy)} (ablation)",
+            f"{c.improvement:.2f}", f"**{_verdict(c, policy)}**" if c.required else f"{_verdict(c, policy)} (compared)",
         ]
         for c in part.comparisons
         if c.verdict
@@ -132,7 +132,9 @@ def _verdict(comparison: Comparison, policy: str) -> str:
 
 
 _TARGETS_NOTE = (
-    "Reached: the whole interval is above what is wanted. Not reached: none of it is. Undecided: it holds both. "
+    "Above 0 is reached if the whole interval is above 0, and not reached if none of it is; not below 0 is reached if "
+    "the difference itself is not, and not reached if the whole interval is below 0. Else it is undecided. Compared: "
+    "no target of the benchmark. "
     "P(improvement): probability that a run of the first arm ends above one of the second. Of many "
     "95 % intervals one in twenty misses the truth: they are not corrected for their number."
 )
