@@ -56,9 +56,11 @@ def play_policy(
     Raises:
         RodsError: if there is no such policy or set, or the libraries are not installed.
     """
-    from rods_env.cli_train import check_installed, quiet_libraries
+    from rods_env.cli_train import check_installed
 
     check_installed()
+    from rods_env.agents.loading import quiet_libraries
+
     with quiet_libraries():
         return _play(screen, name, tasks, limit, seed)
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import os
 import time
-import warnings
-from collections.abc import Iterator
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -78,11 +73,14 @@ def train(
                 "--warmup-only takes --run, --steps, --seed, --tasks, --json and --quiet; leave out the others."
             )
         check_installed()
+        from rods_env.agents.loading import quiet_libraries
+
         with quiet_libraries():
             _warm_up(make_screen(quiet), run, _whole("steps", steps, 1), _whole("seed", seed, 0), tasks, json)
         return
     check_installed()
 
+    from rods_env.agents.loading import quiet_libraries
     from rods_env.agents.settings import assignment, make_settings
 
     given |= dict(assignment(text) for text in set_ or [])
@@ -249,26 +247,6 @@ def _kept_rows(folder: Path) -> list[dict[str, Any]]:
     run = RunFolder(folder)
     steps = [step for step, _ in run.checkpoints()]
     return [row for row in run.rows() if row["step"] <= max(steps, default=0)]
-
-
-@contextlib.contextmanager
-def quiet_libraries() -> Iterator[None]:
-    """Keeps off the screen what users can do nothing about: bars of transformers, and what it will rename one day."""
-    bars: Any = import_module("transformers.utils.logging")
-    bars.disable_progress_bar()
-    trainer = logging.getLogger("transformers.trainer")
-    trainer.addFilter(_no_false_alarm)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", category=FutureWarning, module=r"transformers\.")
-            yield
-    finally:
-        trainer.removeFilter(_no_false_alarm)
-
-
-def _no_false_alarm(record: logging.LogRecord) -> bool:
-    """Leaves out that a checkpoint lacks the output layer: where it is the input layer, it is stored once."""
-    return "missing keys in the checkpoint model loaded: ['lm_head.weight']" not in record.getMessage()
 
 
 # ---------------------------------------------------------------------- the warm-up

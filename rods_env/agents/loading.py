@@ -356,3 +356,28 @@ def quiet() -> Iterator[None]:
         log.set_verbosity(level)
         if bar:
             log.enable_progress_bar()
+
+
+@contextlib.contextmanager
+def quiet_libraries() -> Iterator[None]:
+    """Keeps off the screen what users can do nothing about: bars of transformers, and what it will rename one day."""
+    import transformers
+
+    log: Any = transformers.utils.logging
+    bar = log.is_progress_bar_enabled()
+    log.disable_progress_bar()
+    trainer = logging.getLogger("transformers.trainer")
+    trainer.addFilter(_no_false_alarm)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=FutureWarning, module=r"transformers\.")
+            yield
+    finally:
+        trainer.removeFilter(_no_false_alarm)
+        if bar:
+            log.enable_progress_bar()
+
+
+def _no_false_alarm(record: logging.LogRecord) -> bool:
+    """Leaves out that a checkpoint lacks the output layer: where it is the input layer, it is stored once."""
+    return "missing keys in the checkpoint model loaded: ['lm_head.weight']" not in record.getMessage()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import transformers
 
 from rods_env import RodsError, load_tasks
 from rods_env.agents.warmup import make_base
@@ -77,6 +78,14 @@ def test_arms_of_a_seed_begin_alike_and_leave_only_warmups(spec, tmp_path):
     assert len(list((tmp_path / "warmups").iterdir())) == 1
     assert begun[0].outcomes == begun[1].outcomes
     assert begun[0].progress == begun[1].progress
+
+
+def test_bars_of_libraries_do_not_tear_that_of_the_grid(spec, folder, capsys):
+    bars = transformers.utils.logging
+    bars.enable_progress_bar()
+    train(arm(spec, "fixed"), folder)
+    assert "Writing model shards" not in capsys.readouterr().err
+    assert bars.is_progress_bar_enabled()
 
 
 def test_every_seed_has_a_warmup_of_its_own(spec, tmp_path):

@@ -24,6 +24,7 @@ import msgspec
 
 from rods_env.agents import warmup
 from rods_env.agents.evaluate import Evaluation
+from rods_env.agents.loading import quiet_libraries
 from rods_env.agents.policy import Policy, load_policy
 from rods_env.agents.settings import PRESETS, TrainSettings, make_settings
 from rods_env.benchmarks.curricula.arms import AUGMENTED, BOUND, DAPO, FIXED, SFT_MORE, base_of, make_arm
@@ -133,17 +134,18 @@ def train(spec: Spec, folder: Path, on_checkpoint: Callable[[Checkpoint], None] 
         "seen": seen_tasks(seeds, own.seen, spec.seed),
         "tuning": tuning_tasks(settings.tasks, seeds, own.tuning, spec.seed),
     }
-    start = warmed_up(settings.policy, spec.seed, folder, own.start_steps)
-    policy = load_policy(
-        start, dtype="float32" if arm == SFT_MORE else settings.dtype, device=settings.device,
-        attention=settings.attention, tool_docs=settings.tool_docs, lora_rank=settings.lora_rank,
-        lora_alpha=settings.lora_alpha, gradient_checkpointing=settings.gradient_checkpointing, seed=settings.seed,
-    )  # fmt: skip
-    run = _Run(spec, settings, sets, tokens, on_checkpoint)
-    if arm == SFT_MORE:
-        run.demonstrations(policy, seeds, own)
-    else:
-        run.reward(policy, seeds)
+    with quiet_libraries():  # the workers' bars would tear that of the grid
+        start = warmed_up(settings.policy, spec.seed, folder, own.start_steps)
+        policy = load_policy(
+            start, dtype="float32" if arm == SFT_MORE else settings.dtype, device=settings.device,
+            attention=settings.attention, tool_docs=settings.tool_docs, lora_rank=settings.lora_rank,
+            lora_alpha=settings.lora_alpha, gradient_checkpointing=settings.gradient_checkpointing, seed=settings.seed,
+        )  # fmt: skip
+        run = _Run(spec, settings, sets, tokens, on_checkpoint)
+        if arm == SFT_MORE:
+            run.demonstrations(policy, seeds, own)
+        else:
+            run.reward(policy, seeds)
     return run.recorder.cell()
 
 
