@@ -225,6 +225,8 @@ class Chat:
 
     def _template(self, messages: Sequence[Message], tools: Sequence[Any] | None, open_turn: bool) -> str:
         options = {"date_string": _date(messages), **self._options}
+        if tools and self.speech == "compact":  # whose template writes names only; schemas take transformers long
+            tools = [{"function": {"name": tool_name(tool)}} for tool in tools]
         return str(
             self.tokenizer.apply_chat_template(
                 list(messages), tools=list(tools) if tools else None, tokenize=False, add_generation_prompt=open_turn,

@@ -165,6 +165,7 @@ class GrpoAgent:
         on_row: Callable[[Row], None] | None = None,
         resume: bool = False,
         *,
+        before: Evaluation | None = None,
         on_evaluation: Callable[[int, Evaluation], None] = lambda _step, _evaluation: None,
         done: Callable[[], bool] | None = None,
     ) -> Evaluation | None:
@@ -173,6 +174,7 @@ class GrpoAgent:
         Args:
             on_row: called with the row of each step, in the first process.
             resume: goes on with the run in the folder, exactly as it would have gone on.
+            before: the evaluation at step 0, of another run that began from the same policy; it is not played again.
             on_evaluation: called with the step and its evaluation, in the first process, before the row.
             done: asked after every step, in the first process, whether the run ends with it before `settings.steps`.
 
@@ -188,14 +190,14 @@ class GrpoAgent:
         self._on_row = on_row or (lambda _: None)
         self._on_evaluation, self._done, self._ended = on_evaluation, done, False
         with frozen_heap():
-            return self._run(resume)
+            return self._run(resume, before)
 
-    def _run(self, resume: bool) -> Evaluation | None:
+    def _run(self, resume: bool, before: Evaluation | None) -> Evaluation | None:
         self._stopping = self._saving = False
         start = self._open(resume)
         self._threads = use_threads(self._threads, self.policy.model)
         if self.heldout and start is None:
-            self.before = self._evaluate_at(0)
+            self.before = self._evaluate_at(0, before)
             if self.ranks.first:
                 self._write({"step": 0, **self._heldout_figures})
         elif self.heldout and self.folder.evaluation(0).exists():
@@ -387,9 +389,9 @@ class GrpoAgent:
             max_turn=s.max_turn, max_messages=s.max_messages, seed=s.seed,
         )  # fmt: skip
 
-    def _evaluate_at(self, step: int) -> Evaluation:
+    def _evaluate_at(self, step: int, known: Evaluation | None = None) -> Evaluation:
         begun = time.perf_counter()
-        self.latest = self.evaluate()
+        self.latest = known or self.evaluate()
         if self.ranks.first:
             self.latest.save(self.folder.evaluation(step))
             self._on_evaluation(step, self.latest)

@@ -129,7 +129,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "policy": "tiny", "tasks": "tiny:seeds", "heldout": "tiny:heldout", "heldout_limit": 400,
         "steps": 100, "group_size": 8, "groups_per_step": 16, "learning_rate": 5e-4, "warmup_steps": 5, "beta": 0.0,
         "credit": "turn", "micro_batch": 128, "max_message": 24, "max_turn": 96, "max_messages": 24,
-        "max_episode": 512, "eval_every": 25, "eval_temperature": 1.0,
+        "max_episode": 512, "slots": 512, "eval_every": 25, "eval_temperature": 1.0,
     },
     "tiny-bfcl": {  # made by: rods-env train --warmup-only --tasks bfcl:train --run runs/tiny-bfcl
         "policy": "./runs/tiny-bfcl", "tasks": "bfcl:train", "heldout": "bfcl:test", "steps": 20, "group_size": 8,

@@ -151,6 +151,15 @@ def test_whole_episodes_are_exact(name: str) -> None:
         assert ("assistant", "tool", "tool") in roles, "several calls in one message were heard"
 
 
+def test_the_template_of_a_tiny_policy_writes_what_it_would_of_whole_schemas() -> None:
+    chat, task = chat_of("tiny"), tasks()[0]
+    _, info = make_env(task).reset(options={"task": task})
+    said = [{"role": "user", "content": "hello"}]
+    whole = chat.tokenizer.apply_chat_template(said, tools=info["tools"], tokenize=False, add_generation_prompt=True)
+    assert chat.render(said, info["tools"]) == whole
+    assert info["tools"][0]["function"]["name"] in whole
+
+
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_turn_closed_by_failed_calls_is_heard_with_its_error(name: str) -> None:
     """The error and the next message of the user come together."""

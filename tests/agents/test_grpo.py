@@ -72,6 +72,19 @@ def test_a_run_ends_when_it_is_done_and_tells_of_its_evaluations(tmp_path: Path)
     assert [step for step, _ in one.folder.checkpoints()] == [1]
 
 
+def test_a_known_evaluation_before_training_is_not_played_again(tmp_path: Path) -> None:
+    straight, rows = tools.straight()
+    one = tools.agent(tmp_path / "run", tools.saved_policy())
+    play, played = one.evaluate, []
+    one.evaluate = lambda: played.append(one.step) or play()  # type: ignore[method-assign, func-returns-value]
+    told: list[int] = []
+    one.train(before=straight.before, on_evaluation=lambda step, _: told.append(step))
+    assert played == told[1:]
+    assert told[0] == 0
+    assert one.before == straight.before == read_evaluation(one.folder.evaluation(0))
+    assert tools.timeless(one.folder.rows()) == tools.timeless(rows)
+
+
 def test_training_changes_the_policy_and_its_checkpoint_is_the_policy() -> None:
     one, _ = tools.straight()
     trained, before = tools.weights(one), load_policy(tools.saved_policy(), device="cpu").model.state_dict()

@@ -25,16 +25,18 @@ def spec_of(arm="fixed", seed=0, count=50, rollouts=900, **others) -> Spec:
 
 
 def cell_of(spec: Spec, points: int = 4, tasks: int = 200, gain: float | None = None, digests=None) -> Cell:
-    """A learning curve from 0.17 upwards; tasks are as hard in all arms, and with digests in all seeds."""
+    """A learning curve from 0.17 upwards; tasks are as hard in all arms, which begin alike, and with digests in all
+    seeds."""
     rng = np.random.default_rng([0 if digests else spec.seed, spec.seed_count])
     luck = {name: rng.random(tasks) for name in SETS}
+    start = np.random.default_rng([spec.seed, spec.seed_count])
     own = np.random.default_rng([spec.seed, spec.seed_count, *spec.arm.encode()])
     gain = GAINS[spec.arm] + own.normal(0, 0.02) if gain is None else gain
     made = []
     for at in range(points):
         done = at / max(points - 1, 1)
         level = 0.17 + gain * done**0.7
-        noisy = {name: np.clip(luck[name] + own.normal(0, 0.03, tasks), 0, 1) for name in SETS}
+        noisy = {name: np.clip(luck[name] + (own if at else start).normal(0, 0.03, tasks), 0, 1) for name in SETS}
         solved = {name: noisy[name] < level - (0.03 if name == "unseen" else 0.0) for name in SETS}
         window = {"groups": 30.0 if at else 0.0, "mean_return": level + 0.2 if at else 0.0}
         window |= {"zero_variance_share": (0.9 - 2 * gain) * done**0.3 if at else 0.0}

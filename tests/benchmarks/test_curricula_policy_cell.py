@@ -10,7 +10,9 @@ import pytest
 import transformers
 
 from rods_env import RodsError, load_tasks
+from rods_env.agents.grpo import GrpoAgent
 from rods_env.agents.warmup import make_base
+from rods_env.benchmarks.curricula import policy_cell
 from rods_env.benchmarks.curricula.arms import make_arm
 from rods_env.benchmarks.curricula.cells import Spec, write_settings
 from rods_env.benchmarks.curricula.heldout import seeds_of
@@ -78,6 +80,32 @@ def test_arms_of_a_seed_begin_alike_and_leave_only_warmups(spec, tmp_path):
     assert len(list((tmp_path / "warmups").iterdir())) == 1
     assert begun[0].outcomes == begun[1].outcomes
     assert begun[0].progress == begun[1].progress
+
+
+@pytest.mark.parametrize("second", ["rods", "sft-more"])
+def test_the_evaluation_before_training_is_played_once_for_a_seed(spec, tmp_path, monkeypatch, second):
+    fixed = train(arm(spec, "fixed"), tmp_path)
+    (kept,) = (tmp_path / "warmups").glob("*/evaluation-*.json")
+    counted = []
+    monkeypatch.setattr(GrpoAgent, "evaluate", _counting(GrpoAgent.evaluate, counted))
+    monkeypatch.setattr(policy_cell, "evaluate_policy", _counting(policy_cell.evaluate_policy, counted))
+    cell = train(arm(spec, second), tmp_path)
+    assert len(counted) == len(cell.checkpoints) - 1 > 0
+    assert cell.checkpoints[0].success == fixed.checkpoints[0].success
+    kept.unlink()
+    again = train(arm(spec, second), tmp_path)
+    assert msgspec.structs.replace(again, seconds={}) == msgspec.structs.replace(cell, seconds={})
+    others = write_settings({**SMALL, "max_messages": 5})  # other limits are another evaluation
+    train(arm(spec, "fixed", settings=others), tmp_path)
+    assert len(list((tmp_path / "warmups").glob("*/evaluation-*.json"))) == 2
+
+
+def _counting(function, counted):
+    def wrapped(*args, **options):
+        counted.append(function)
+        return function(*args, **options)
+
+    return wrapped
 
 
 def test_bars_of_libraries_do_not_tear_that_of_the_grid(spec, folder, capsys):

@@ -3,7 +3,8 @@
     cell = train(Spec("tiny", "seeds", 50, "stream", 0, 12_800), Path("results"), print)
 
 All arms of a seed begin with the same policy, seeds and sets, make the same number of updates of the same size, and are
-evaluated with the same noise task by task. Two differ: `dapo` plays the further groups that its filter asks for, which
+evaluated with the same noise task by task; so the evaluation before training is played by the first arm of a seed, and
+kept with its warm-up for the others. Two differ: `dapo` plays the further groups that its filter asks for, which
 count as rollouts, so it makes fewer updates; `sft-more` learns from as many demonstrations as others play rollouts, in
 batches of as many. `augmented` trains in an environment whose errors help; it is evaluated without such help.
 
@@ -13,6 +14,7 @@ Evaluations are sampled at temperature 1, as rollouts are: what reward changes i
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +28,7 @@ from rods_env.agents import warmup
 from rods_env.agents.evaluate import Evaluation
 from rods_env.agents.loading import quiet_libraries
 from rods_env.agents.policy import Policy, load_policy
+from rods_env.agents.policy_evaluation import evaluate_policy, read_evaluation
 from rods_env.agents.settings import PRESETS, TrainSettings, make_settings
 from rods_env.benchmarks.curricula.arms import AUGMENTED, BOUND, DAPO, FIXED, SFT_MORE, base_of, make_arm
 from rods_env.benchmarks.curricula.cells import Cell, Checkpoint, Recorder, Spec, digest_of
@@ -141,7 +144,8 @@ def train(spec: Spec, folder: Path, on_checkpoint: Callable[[Checkpoint], None] 
             attention=settings.attention, tool_docs=settings.tool_docs, lora_rank=settings.lora_rank,
             lora_alpha=settings.lora_alpha, gradient_checkpointing=settings.gradient_checkpointing, seed=settings.seed,
         )  # fmt: skip
-        run = _Run(spec, settings, sets, tokens, on_checkpoint)
+        shared = None if start == settings.policy else Path(start)
+        run = _Run(spec, settings, sets, tokens, on_checkpoint, shared)
         if arm == SFT_MORE:
             run.demonstrations(policy, seeds, own)
         else:
@@ -166,7 +170,7 @@ class _Run:
 
     def __init__(
         self, spec: Spec, settings: TrainSettings, sets: Mapping[str, Sequence[Task]], tokens: int | None,
-        on_checkpoint: Callable[[Checkpoint], None],
+        on_checkpoint: Callable[[Checkpoint], None], warmup: Path | None,
     ) -> None:  # fmt: skip
         self.spec = spec
         self.settings = settings
@@ -176,6 +180,7 @@ class _Run:
         self.recorder = Recorder(spec, sizes, {name: digest_of(tasks) for name, tasks in sets.items()})
         self._evaluated = [task for tasks in sets.values() for task in tasks]
         self._on_checkpoint = on_checkpoint
+        self._start = warmup / f"evaluation-{self._start_key()}.json" if warmup else None
 
     def reward(self, policy: Policy, seeds: Sequence[Task]) -> None:
         """Trains on what the arm's curriculum chooses."""
@@ -194,6 +199,8 @@ class _Run:
 
         def on_evaluation(step: int, evaluation: Evaluation) -> None:
             recorder.updates = step
+            if step == 0:
+                self._share(evaluation)
             self._checkpoint(curriculum, evaluation)
 
         def on_row(row: Mapping[str, Any]) -> None:
@@ -210,7 +217,7 @@ class _Run:
             )  # fmt: skip
             enough = self._played_enough if base_of(spec.arm) == DAPO else None
             done = enough if self.tokens is None else self._sampled_enough
-            agent.train(on_row, on_evaluation=on_evaluation, done=done)
+            agent.train(on_row, before=self._shared(), on_evaluation=on_evaluation, done=done)
         recorder.seconds["curriculum"] = agent.player.curriculum_s
         recorder.seconds["update"] -= agent.player.curriculum_s
 
@@ -228,7 +235,10 @@ class _Run:
         def evaluate() -> None:
             begun = time.perf_counter()
             with evaluating(policy.model):
-                self._checkpoint(None, self._played(policy))
+                found = (self._shared() if recorder.updates == 0 else None) or self._played(policy)
+            if recorder.updates == 0:
+                self._share(found)
+            self._checkpoint(None, found)
             recorder.seconds["evaluate"] += time.perf_counter() - begun
 
         def on_batch(some: Sequence[warmup.Demonstration]) -> None:
@@ -269,9 +279,22 @@ class _Run:
         assert self.tokens is not None
         return self.recorder.tokens >= self.tokens
 
-    def _played(self, policy: Policy) -> Evaluation:
-        from rods_env.agents.policy_evaluation import evaluate_policy
+    def _start_key(self) -> str:
+        """Names what an evaluation depends on beside the weights."""
+        s = self.settings
+        limits = [s.max_message, s.max_turn, s.max_messages, s.max_episode, s.slots]
+        what = [s.seed, s.dtype, s.eval_temperature, s.top_p, limits, s.environment_options, self.recorder.digests]
+        return hashlib.sha256(msgspec.json.encode(what, order="sorted")).hexdigest()[:16]
 
+    def _shared(self) -> Evaluation | None:
+        """The evaluation before training of another arm of the seed, which begins with the same weights."""
+        return read_evaluation(self._start) if self._start and self._start.exists() else None
+
+    def _share(self, evaluation: Evaluation) -> None:
+        if self._start and not self._start.exists() and not evaluation.crashed:
+            evaluation.save(self._start)
+
+    def _played(self, policy: Policy) -> Evaluation:
         s = self.settings
         return evaluate_policy(
             policy, self._evaluated, s.seed, temperature=s.eval_temperature, top_p=s.top_p, slots=s.slots,

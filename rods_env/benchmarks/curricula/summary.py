@@ -22,7 +22,7 @@ from rods_env.benchmarks.curricula.statistics import (
     of_arm,
     probability_of_improvement,
 )
-from rods_env.benchmarks.curricula.targets import aims, unfair, verdict
+from rods_env.benchmarks.curricula.targets import aims, begun_apart, unfair, verdict
 from rods_env.errors import RodsError
 
 
@@ -119,7 +119,13 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Results(msgspec.Struct, frozen=True):
-    """Everything that is reported. `seconds`: of all runs of an arm together, by number of seeds, arm and part."""
+    """Everything that is reported.
+
+    Attributes:
+        unfair: where arms of a seed did not get the same rollouts and updates, a sentence each.
+        begun_apart: where they did not begin with the same policy, a sentence each.
+        seconds: of all runs of an arm together, by number of seeds, arm and part.
+    """
 
     policy: str
     tasks: str
@@ -128,6 +134,7 @@ class Results(msgspec.Struct, frozen=True):
     settings: str
     parts: dict[int, Part]
     unfair: list[str]
+    begun_apart: list[str]
     seconds: dict[int, dict[str, dict[str, float]]]
 
     def failures(self) -> list[str]:
@@ -166,7 +173,10 @@ def summarize(cells: Sequence[Cell], target: float | None = None) -> Results:
                 arms.setdefault(cell.spec.arm, []).append(cell)
         parts[count] = _part(arms, target)
         seconds[count] = {arm: _seconds(runs) for arm, runs in arms.items()}
-    return Results(spec.policy, spec.tasks, spec.rollouts, spec.match, spec.settings, parts, unfair(cells), seconds)
+    return Results(
+        spec.policy, spec.tasks, spec.rollouts, spec.match, spec.settings, parts, unfair(cells), begun_apart(cells),
+        seconds,
+    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------- of one number of seeds

@@ -26,8 +26,8 @@ def tables(results: Results) -> str:
             f"### Spread over runs with {count} seeds", _spread(part), _SPREAD_NOTE,
             f"### Cost with {count} seeds", _cost(part, results.seconds[count]), _COST_NOTE,
         ]  # fmt: skip
-    if results.unfair:
-        blocks += ["## What is not equal", "\n".join(f"* {sentence}" for sentence in results.unfair)]
+    if unequal := results.unfair + results.begun_apart:
+        blocks += ["## What is not equal", "\n".join(f"* {sentence}" for sentence in unequal)]
     return "\n\n".join(blocks) + "\n"
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import combinations
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from rods_env.benchmarks.curricula.arms import ARMS, AUGMENTED, BOUND, DAPO, FIXED, SFT_MORE, base_of
-from rods_env.benchmarks.curricula.cells import Cell
+from rods_env.benchmarks.curricula.cells import KEPT_SETS, Cell, Outcomes
 from rods_env.benchmarks.curricula.learners import POINTER
 from rods_env.benchmarks.curricula.statistics import Interval
 from rods_env.curricula.frontier import Frontier
@@ -97,6 +100,26 @@ def unfair(cells: Sequence[Cell]) -> list[str]:
                     f"{least} has {found[least]:,}, {most} {found[most]:,}."
                 )
     return sentences
+
+
+def begun_apart(cells: Sequence[Cell]) -> list[str]:
+    """Where arms of one seed began from policies that do not solve the same tasks, a sentence for each seed.
+
+    One kind of processor makes equal warm-ups; another rounds otherwise, and the policies then differ a little.
+    """
+    starts: dict[tuple[int, int], list[Outcomes]] = {}
+    for cell in cells:
+        solved = np.concatenate([cell.solved(0, name) for name in KEPT_SETS])
+        known = starts.setdefault((cell.spec.seed_count, cell.spec.seed), [])
+        if not any(np.array_equal(solved, other) for other in known):
+            known.append(solved)
+    return [
+        f"{count} seeds, seed {seed}: the arms began from {len(known)} policies (up to "
+        f"{max(int((a != b).sum()) for a, b in combinations(known, 2))} of {len(known[0]):,} held-out tasks end "
+        "otherwise before training): they were not all warmed up on one kind of processor."
+        for (count, seed), known in starts.items()
+        if len(known) > 1
+    ]
 
 
 def _nearly(cell: Cell) -> bool:
