@@ -103,10 +103,12 @@ class Sampler:
         self._ends = torch.tensor(list(end_ids), device=model.device)
         self._forward = make_forward(model, slots, max_length, lean)
         self._length = np.zeros(slots, dtype=np.int64)
+        self._ids: list[list[int]] = [[] for _ in range(slots)]  # what was read, as many as `_length` says
 
     def release(self, slot: int) -> None:
         """Empties a slot."""
         self._length[slot] = 0
+        self._ids[slot] = []
 
     def length(self, slot: int) -> int:
         """How many tokens of the slot's sequence were read. The last sampled one is read with the next request."""
@@ -158,18 +160,19 @@ class Sampler:
                 )
 
     def _read(self, requests: Sequence[Request]) -> torch.Tensor:
-        """Reads the new tokens; equal beginnings (of a group, say) once. Returns the logits of the next tokens."""
-        first: dict[tuple[int, ...], int] = {}  # new sequences by their tokens: the request that reads them
+        """Reads the new tokens, those of equal sequences once: in a group, whose episodes begin alike, that is half of
+        them. Returns the logits of the next tokens."""
+        first: dict[tuple[int, ...], int] = {}  # sequences by their tokens: the request that reads the new ones
         copies: dict[int, list[int]] = {}
         readers: list[int] = []
         for number, request in enumerate(requests):
-            key = tuple(request.ids)
-            if self._length[request.slot] == 0 and key in first:
-                copies.setdefault(first[key], []).append(number)
-                continue
-            if self._length[request.slot] == 0:
-                first[key] = number
-            readers.append(number)
+            start = len(self._ids[request.slot])
+            self._ids[request.slot] += request.ids
+            reader = first.setdefault((start, *self._ids[request.slot]), number)
+            if reader == number:
+                readers.append(number)
+            else:
+                copies.setdefault(reader, []).append(number)
         readers.sort(key=lambda n: len(requests[n].ids))
         found: list[torch.Tensor | None] = [None] * len(requests)
         for part in _parts([len(requests[n].ids) for n in readers], self._chunk):
@@ -183,7 +186,9 @@ class Sampler:
             for row, n in enumerate(some):
                 found[n] = logits[row]
         for n, others in copies.items():
-            self._forward.slots.copy(requests[n].slot, [requests[m].slot for m in others], len(requests[n].ids))
+            slot = requests[n].slot
+            start = int(self._length[slot])
+            self._forward.slots.copy(slot, [requests[m].slot for m in others], start, start + len(requests[n].ids))
             for m in others:
                 found[m] = found[n]
         for request in requests:
@@ -219,12 +224,14 @@ class Sampler:
                 rows, tokens, going = rows[kept], tokens[kept], going[kept]
             logits = self._forward.step(tokens)
         # Of every message but its last token was read.
-        for request, count in zip(requests, counts.tolist(), strict=True):
-            self._length[request.slot] += count - 1
-        return [
+        samples = [
             Sample(row[:count], logs[:count])
             for row, logs, count in zip(ids.tolist(), logprobs.tolist(), counts.tolist(), strict=True)
         ]
+        for request, sample in zip(requests, samples, strict=True):
+            self._length[request.slot] += len(sample.ids) - 1
+            self._ids[request.slot] += sample.ids[:-1]
+        return samples
 
     def _draw(self, logits: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         logits = logits.float()

@@ -55,13 +55,13 @@ class Slots:
         self.positions = self.positions.clamp(max=self.nowhere - 1)  # of padding; models with a table know no others
         self._reading = True
 
-    def copy(self, source: int, targets: Sequence[int], length: int) -> None:
-        """The first tokens of a slot, to others."""
+    def copy(self, source: int, targets: Sequence[int], start: int, end: int) -> None:
+        """The tokens of a slot from one place to another, to others that hold the same up to there."""
         rows = self._row[list(targets)]
-        self._filled[rows] = length
+        self._filled[rows] = end
         row, to = int(self._row[source]), torch.as_tensor(rows, device=self.device)
-        self.keys[:, to, :, :length] = self.keys[:, row, None, :, :length]
-        self.values[:, to, :, :length] = self.values[:, row, None, :, :length]
+        self.keys[:, to, :, start:end] = self.keys[:, row, None, :, start:end]
+        self.values[:, to, :, start:end] = self.values[:, row, None, :, start:end]
 
     # ------------------------------------------------------------------ sampling: one token for each row at work
 

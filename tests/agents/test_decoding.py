@@ -92,6 +92,38 @@ def test_many_at_once_is_one_by_one(name: str, heat: float) -> None:
     assert play(sampler, model, rounds(np.random.default_rng(7)), 7, heat, 1.0) > 30
 
 
+@pytest.mark.parametrize("name", ["tiny", "llama, generic"])
+def test_equal_sequences_are_read_once_and_part_when_they_differ(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of(name, WORDS, LENGTH)
+    sampler = Sampler(model, ENDS, slots=4, max_length=LENGTH, lean="generic" not in name)
+    rows: list[int] = []
+    read = sampler._forward.read
+    monkeypatch.setattr(sampler._forward, "read", lambda some, *rest: rows.append(len(some)) or read(some, *rest))
+    noise = np.random.default_rng(5).random((3, 8))
+    said: list[list[int]] = [[] for _ in range(4)]
+    # Slots 0 to 2 say the same in the first round, in the second two of them hear the same; slot 3 always says more.
+    for heard, expected in ([[9, 8, 7]] * 4, 1), ([[11], [11], [12, 13], [11]], 3), ([[14], [14], [14], [14, 15]], 3):
+        numbers = [noise[0], noise[0], noise[0], noise[1]]
+        unread = [one[-1:] for one in said]
+        requests = [Request(s, [*unread[s], *heard[s]], 3 if s < 3 else 5, numbers[s]) for s in range(4)]
+        rows.clear()
+        samples = sampler.generate(requests)
+        assert sum(rows) == expected
+        for slot, sample in enumerate(samples):
+            before = [*said[slot], *heard[slot]]
+            alone = plainly(model, before, requests[slot].limit, requests[slot].noise, 1.0, 1.0, ENDS)
+            assert sample.ids == alone.ids
+            assert np.abs(np.subtract(sample.logprobs, alone.logprobs)).max() <= 1e-4
+            said[slot] = [*before, *sample.ids]
+    sampler.release(0)
+    sampler.release(3)
+    rows.clear()
+    fresh = [Request(slot, [9, 8, 7], 3, noise[2]) for slot in (0, 3)]
+    one, other = sampler.generate(fresh)
+    assert one == other
+    assert sum(rows) == 1
+
+
 @pytest.mark.parametrize("chunk", [1, 20])
 def test_long_texts_are_read_in_parts(chunk: int) -> None:
     model = model_of("tiny", WORDS, LENGTH)
