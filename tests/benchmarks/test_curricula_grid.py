@@ -142,10 +142,21 @@ def test_after_a_kill_only_the_rest_is_made(tmp_path):
     finally:
         started.send_signal(signal.SIGKILL)
         started.wait()
+    worker = int(log(tmp_path)[1][1])
+    while _runs(worker):  # it ends with whoever started it, in the middle of a cell
+        assert time.monotonic() < until
+        time.sleep(0.02)
     (tmp_path / "wish-seeds-50-rods-s0").unlink()
     cells = grid_of(tmp_path, seeds=(0,)).run(FAKE, processes=1)
     assert cells == [cell_of(spec) for spec in grid_of(tmp_path, seeds=(0,)).specs]
     assert [name for name, *_ in log(tmp_path)].count("seeds-50-fixed-s0") == 1
+
+
+def _runs(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"  # ended, not yet buried
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_a_learner_travels_as_a_name():

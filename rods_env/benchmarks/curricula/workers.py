@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import threading
 import time
 import traceback
 from collections import deque
@@ -193,12 +194,21 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 def _work(pipe: Connection, learner: Learner, folder: Path) -> None:
     """Trains what it is sent, until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; who started the worker ends it
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:
             spec = pipe.recv()
         except (EOFError, *_GONE):
             return
         _send(pipe, _train(spec, learner, folder, pipe))
+
+
+def _end_with_parent() -> None:
+    """Ends this process, in the middle of a cell too, when the one that started it was killed."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _send(pipe: Connection, message: Checkpoint | Cell | str) -> None:
