@@ -2,8 +2,8 @@
 
 Every sequence has a slot. A request gives the slot's new tokens (what was heard), which are read in one pass, and a
 message is sampled after them, one token a step for all requests; what has ended leaves the batch. Sequences differ in
-length: each token is written at its own place, so nothing is padded on the left. Sequences that are equal so far, as the
-episodes of a group often are, are read once, and the keys and values copied.
+length: each token is written at its own place, so nothing is padded on the left. Sequences that are equal so far, as
+the episodes of a group often are, are read once, and the keys and values copied.
 
 The random numbers belong to the sequence, not to the batch: token k of a sequence is drawn with its k-th uniform
 number, by inverting the cumulated probabilities. The same episode is sampled in the same way alone or among others, but
