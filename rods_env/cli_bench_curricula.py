@@ -66,6 +66,10 @@ def bench_curricula(
         float | None,
         typer.Option(min=0.0, max=1.0, metavar="X", help="Success to count rollouts to (default: where fixed ends)."),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,…", help="Arms to tell the others' differences from too (fixed always is one)."),
+    ] = None,
     report_only: Annotated[
         bool, typer.Option("--report-only", metavar="", help="Train nothing: report on what the folder keeps.")
     ] = False,
@@ -106,7 +110,7 @@ def bench_curricula(
             rollouts=rollouts, match=match, settings=_settings(settings or []),
         )  # fmt: skip
         cells = _train(Grid(folder, specs), learner, processes, screen)
-    results = summarize(cells, target)
+    results = summarize(cells, target, _arms(against or ""))
     made = write_report(folder, cells, results)
     if pack:
         made.append(Grid(folder, [cell.spec for cell in cells]).pack())

@@ -89,6 +89,15 @@ def test_a_report_takes_the_kept_runs_that_options_name(undrawn, tmp_path):
     assert found["400"]["arms"]["rods"]["seeds"] == [3]
 
 
+def test_differences_from_another_arm_stand_in_the_report(undrawn, tmp_path):
+    keep(tmp_path, *(cell_of(spec_of(arm)) for arm in ("fixed", "fresh", "fresh-shapes")))
+    assert call("--report-only", "--run", tmp_path, "--against", "fresh").exit_code == 0
+    assert "`fresh-shapes` minus `fresh`" in (tmp_path / "table.md").read_text()
+    refused = call("--report-only", "--run", tmp_path, "--against", "rods")
+    assert refused.exit_code == 2
+    assert "got 'rods'" in refused.stderr
+
+
 def test_seeds_are_how_many_or_which():
     assert _seeds("3") == [0, 1, 2]
     assert _seeds("3-5") == [3, 4, 5]

@@ -112,6 +112,25 @@ def test_comparisons_are_every_arm_minus_fixed_and_the_targets(cells):
     assert [(c.arm, c.wanted, c.verdict) for c in dapo] == [("dapo", "", "")] * 2
 
 
+def test_differences_from_any_other_arm_are_told_on_request(cells):
+    asked = summarize(cells, against=["random"])
+    plain = summarize(cells).parts[50].comparisons
+    found = asked.parts[50].comparisons
+    assert found[: len(plain)] == plain
+    more = [(c.arm, c.baseline, c.set, c.wanted, c.required) for c in found[len(plain) :]]
+    assert more == [("fixed", "random", name, "", False) for name in ("seen", "unseen")]  # that of rods is a target
+    mirror = {(c.arm, c.baseline, c.set): c.final.value for c in found}
+    assert mirror["fixed", "random", "seen"] == pytest.approx(-mirror["random", "fixed", "seen"])
+    assert asked.parts[400] == summarize(cells).parts[400]  # where there is no such arm
+    text = tables(asked)
+    assert "### Further differences with 50 seeds" in text
+    assert f"| `fixed` minus `random` | seen | 3 | {mirror['fixed', 'random', 'seen']:+.3f} [" in text
+    assert "Further differences with 400 seeds" not in text
+    assert "Further differences" not in tables(summarize(cells))
+    with pytest.raises(RodsError, match="one of the arms fixed, random, rods, stream; got 'fresh'"):
+        summarize(cells, against=["fresh"])
+
+
 def test_a_target_that_is_clearly_missed_fails():
     cells = cells_of(["fixed"], gain=0.4) + cells_of(["rods", "rods-mean"], gain=0.1) + cells_of(["random"], gain=0.6)
     failures = summarize(cells).failures()

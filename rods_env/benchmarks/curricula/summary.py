@@ -148,18 +148,22 @@ class Results(msgspec.Struct, frozen=True):
         ]
 
 
-def summarize(cells: Sequence[Cell], target: float | None = None) -> Results:
+def summarize(cells: Sequence[Cell], target: float | None = None, against: Sequence[str] = ()) -> Results:
     """The results of cells of one policy, one set of tasks and equal settings.
 
     Args:
         cells: finished ones, in any order.
         target: success for the rollouts to a target; None: for each set the mean final success of `fixed`.
+        against: arms of which every other arm's difference is told too, as that of `fixed` always is.
 
     Raises:
-        RodsError: without cells, or if they do not belong together.
+        RodsError: without cells, if they do not belong together, or if an arm of `against` has none.
     """
     if not cells:
         raise RodsError("there is no finished cell to report on.")
+    arms_of_all = list(dict.fromkeys(cell.spec.arm for cell in cells))
+    if unknown := [arm for arm in against if arm not in arms_of_all]:
+        raise RodsError(f"expected to compare with one of the arms {', '.join(arms_of_all)}; got {unknown[0]!r}.")
     cells = sorted(cells, key=lambda cell: order_of(cell.spec))
     spec = cells[0].spec
     for name in ("policy", "tasks", "rollouts", "match", "settings"):
@@ -171,7 +175,7 @@ def summarize(cells: Sequence[Cell], target: float | None = None) -> Results:
         for cell in cells:
             if cell.spec.seed_count == count:
                 arms.setdefault(cell.spec.arm, []).append(cell)
-        parts[count] = _part(arms, target)
+        parts[count] = _part(arms, target, against)
         seconds[count] = {arm: _seconds(runs) for arm, runs in arms.items()}
     return Results(
         spec.policy, spec.tasks, spec.rollouts, spec.match, spec.settings, parts, unfair(cells), begun_apart(cells),
@@ -182,14 +186,15 @@ def summarize(cells: Sequence[Cell], target: float | None = None) -> Results:
 # ---------------------------------------------------------------------- of one number of seeds
 
 
-def _part(runs: dict[str, list[Cell]], target: float | None) -> Part:
+def _part(runs: dict[str, list[Cell]], target: float | None, against: Sequence[str]) -> Part:
     targets: dict[str, float] = {}
     for name in KEPT_SETS:
         if target is not None:
             targets[name] = target
         elif FIXED in runs:
             targets[name] = _mean(cell.checkpoints[-1].success[name] for cell in runs[FIXED])
-    return Part(targets, {arm: _arm(cells, targets) for arm, cells in runs.items()}, list(_comparisons(runs)))
+    arms = {arm: _arm(cells, targets) for arm, cells in runs.items()}
+    return Part(targets, arms, list(_comparisons(runs, against)))
 
 
 def _arm(cells: Sequence[Cell], targets: dict[str, float]) -> Arm:
@@ -239,11 +244,12 @@ def _on_set(cells: Sequence[Cell], name: str, target: float | None) -> OnSet:
     )
 
 
-def _comparisons(runs: dict[str, list[Cell]]) -> Iterator[Comparison]:
-    """Every arm minus `fixed`, and the targets; only of arms that have a seed in common."""
+def _comparisons(runs: dict[str, list[Cell]], against: Sequence[str]) -> Iterator[Comparison]:
+    """Every arm minus `fixed`, the targets, and every arm minus those of `against`; only of arms that have a seed in
+    common."""
     wanted = {(aim.arm, aim.baseline): aim for aim in aims(list(runs))}
-    pairs = [(arm, FIXED) for arm in runs if arm != FIXED and FIXED in runs]
-    for arm, baseline in dict.fromkeys([*pairs, *wanted]):
+    first, *others = ([(arm, one) for arm in runs if arm != one and one in runs] for one in (FIXED, *against))
+    for arm, baseline in dict.fromkeys([*first, *wanted, *(pair for pairs in others for pair in pairs)]):
         ours, theirs = runs[arm], runs[baseline]
         common = {cell.spec.seed for cell in ours} & {cell.spec.seed for cell in theirs}
         if not common:

@@ -21,6 +21,8 @@ def tables(results: Results) -> str:
         blocks += [f"## {count} seeds", _main(part, results.seconds[count]), _main_note(part)]
         if any(comparison.verdict for comparison in part.comparisons):
             blocks += [f"### Targets with {count} seeds", _targets(part, results.policy), _TARGETS_NOTE]
+        if others := [c for c in part.comparisons if not c.verdict and c.baseline != FIXED]:
+            blocks += [f"### Further differences with {count} seeds", _differences(others), _DIFFERENCES_NOTE]
         blocks += [
             f"### What was played with {count} seeds", _played(part), _PLAYED_NOTE,
             f"### Spread over runs with {count} seeds", _spread(part), _SPREAD_NOTE,
@@ -138,6 +140,17 @@ _TARGETS_NOTE = (
     "P(improvement): probability that a run of the first arm ends above one of the second. Of many "
     "95 % intervals one in twenty misses the truth: they are not corrected for their number."
 )
+
+
+def _differences(comparisons: Sequence[Comparison]) -> str:
+    rows = [
+        [f"`{c.arm}` minus `{c.baseline}`", c.set, str(c.seeds), _signed(c.final), _signed(c.area)]
+        for c in comparisons
+    ]
+    return _table(["difference", "shapes", "runs", "in final success", "in AUC"], rows)
+
+
+_DIFFERENCES_NOTE = "Asked for with `--against`; nothing is wanted of them."
 
 
 def _played(part: Part) -> str:
