@@ -92,6 +92,9 @@ def test_the_evaluation_before_training_is_played_once_for_a_seed(spec, tmp_path
     cell = train(arm(spec, second), tmp_path)
     assert len(counted) == len(cell.checkpoints) - 1 > 0
     assert cell.checkpoints[0].success == fixed.checkpoints[0].success
+    kept.write_bytes(kept.read_bytes()[:100])
+    with pytest.raises(RodsError, match=rf"{kept.name} is no saved evaluation.* Remove it to have it played again\."):
+        train(arm(spec, second), tmp_path)
     kept.unlink()
     again = train(arm(spec, second), tmp_path)
     assert msgspec.structs.replace(again, seconds={}) == msgspec.structs.replace(cell, seconds={})

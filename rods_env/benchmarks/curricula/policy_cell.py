@@ -288,7 +288,12 @@ class _Run:
 
     def _shared(self) -> Evaluation | None:
         """The evaluation before training of another arm of the seed, which begins with the same weights."""
-        return read_evaluation(self._start) if self._start and self._start.exists() else None
+        if not self._start or not self._start.exists():
+            return None
+        try:
+            return read_evaluation(self._start)
+        except RodsError as error:
+            raise RodsError(f"{error} Remove it to have it played again.") from None
 
     def _share(self, evaluation: Evaluation) -> None:
         if self._start and not self._start.exists() and not evaluation.crashed:
