@@ -97,6 +97,7 @@ def bench_curricula(
     check_place(json)
     check_matplotlib()  # before hours of training, not after them
     learner = learner_for(policy)
+    others = _arms(against or "")
     folder = Path("runs/bench-curricula") / _folder_name(policy) if run is None else run
     screen = make_screen(quiet)
     if report_only:
@@ -105,12 +106,15 @@ def bench_curricula(
         if not cells:
             raise RodsError(f"{folder} keeps no finished run that was asked for; without --report-only they are made.")
     else:
+        named = _arms(arms or _ARMS)
+        if unknown := [arm for arm in others if arm not in named]:  # before hours of training too
+            raise RodsError(f"--against must name arms of --arms, {', '.join(named)}; got {unknown[0]!r}.")
         specs = make_specs(
-            _arms(arms or _ARMS), _seeds(seeds or _SEEDS), _counts(seed_counts or _COUNTS), policy=policy, tasks=tasks,
+            named, _seeds(seeds or _SEEDS), _counts(seed_counts or _COUNTS), policy=policy, tasks=tasks,
             rollouts=rollouts, match=match, settings=_settings(settings or []),
         )  # fmt: skip
         cells = _train(Grid(folder, specs), learner, processes, screen)
-    results = summarize(cells, target, _arms(against or ""))
+    results = summarize(cells, target, others)
     made = write_report(folder, cells, results)
     if pack:
         made.append(Grid(folder, [cell.spec for cell in cells]).pack())

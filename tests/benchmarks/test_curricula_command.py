@@ -137,6 +137,7 @@ def test_folders_are_named_after_policies():
         (["--report-only"], "keeps no finished run"),
         (["--set", "lr"], "expected name=value"),
         (["--policy", ""], "expected a policy"),
+        (["--arms", "fixed,rods", "--against", "frsh"], "--against must name arms of --arms, fixed, rods; got 'frsh'"),
         (["--json", "none/x.json"], "there is no folder"),
         (["--arms", "rods"], "made with rollouts 900 and not 40960"),
     ],
