@@ -250,34 +250,44 @@ class LeanLlama(Forward):
         cos, sin = self._cos[slots.positions][:, :, None], self._sin[slots.positions][:, :, None]
         # As numbers to add, made once for all layers; attention would make them of a boolean mask in each.
         mask = torch.zeros(slots.mask.shape).masked_fill_(~slots.mask, -torch.inf)
-        mask = mask.repeat(1, 1, heads // kv, 1) if width > 1 else mask.expand(n, kv, 1, -1).flatten(0, 1)
+        every = self._for_heads(mask)
         x = F.embedding(tokens, self.model.model.embed_tokens.weight)
         for number, (qkv, out, gate_up, down) in enumerate(self._layers):
             h = F.linear(_norm(x, eps), *qkv).view(n, width, heads + 2 * kv, size)
             qk = h[:, :, : heads + kv]
             qk = torch.addcmul(qk * cos, torch.cat((qk[..., size // 2 :], qk[..., : size // 2]), dim=-1), sin)
             keys, values = slots.write(number, qk[:, :, heads:].transpose(1, 2), h[:, :, heads + kv :].transpose(1, 2))
-            # Heads that share keys are further queries, which spares repeating the keys.
-            q = qk[:, :, :heads].view(n, width, kv, heads // kv, size)
-            x = x + F.linear(self._attended(q, keys, values, mask), *out)
+            q = qk[:, :, :heads]
+            if last is not None and number == len(self._layers) - 1:  # what follows is asked for the last tokens only
+                at = torch.arange(n, device=x.device)
+                q, x, every = q[at, last][:, None], x[at, last][:, None], self._for_heads(mask[at, :, last][:, None])
+            x = x + F.linear(self._attended(q, keys, values, every), *out)
             gate, up = F.linear(_norm(x, eps), *gate_up).chunk(2, dim=-1)
             x = x + F.linear(F.silu(gate).mul_(up), *down)
-        x = x[torch.arange(n, device=x.device), last] if last is not None else x[:, 0]
-        return F.linear(_norm(x, eps), *self._head)
+        return F.linear(_norm(x[:, 0], eps), *self._head)
+
+    def _for_heads(self, mask: torch.Tensor) -> torch.Tensor:
+        """The mask, (rows, 1, tokens, keys), as `_attended` takes it: heads that share keys are further queries there,
+        which spares repeating the keys."""
+        n, _, width, _ = mask.shape
+        if width > 1:
+            return mask.repeat(1, 1, self._heads // self._kv, 1)
+        return mask.expand(n, self._kv, 1, -1).flatten(0, 1)
 
     def _attended(
         self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
-        """What queries (rows, tokens, key heads, queries of each, size) find, as (rows, tokens, all heads' sizes)."""
-        n, width, kv, group, size = q.shape
+        """What queries (rows, tokens, heads, size) find, as (rows, tokens, all heads' sizes)."""
+        n, width, heads, size = q.shape
+        kv = self._kv
         if width == 1:  # the fused attention is slower here: it is made for many queries
             scores = torch.baddbmm(
-                mask, q.reshape(n * kv, group, size), keys.flatten(0, 1).transpose(1, 2), alpha=size**-0.5
+                mask, q.reshape(n * kv, heads // kv, size), keys.flatten(0, 1).transpose(1, 2), alpha=size**-0.5
             )
             return torch.bmm(scores.softmax(-1), values.flatten(0, 1)).view(n, 1, -1)
-        q = q.permute(0, 2, 3, 1, 4).reshape(n, kv, group * width, size)
+        q = q.view(n, width, kv, heads // kv, size).permute(0, 2, 3, 1, 4).reshape(n, kv, -1, size)
         found = F.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
-        return found.view(n, kv, group, width, size).permute(0, 3, 1, 2, 4).reshape(n, width, -1)
+        return found.view(n, kv, heads // kv, width, size).permute(0, 3, 1, 2, 4).reshape(n, width, -1)
 
 
 def _norm(x: torch.Tensor, eps: float) -> torch.Tensor:
@@ -298,13 +308,14 @@ def make_forward(model: Any, slots: int, max_length: int, lean: bool = True) -> 
     Raises:
         RodsError: if they do not compute what the model computes.
     """
-    kind = LeanLlama if lean and _is_plain_llama(model) else Forward
+    kind = LeanLlama if lean and is_plain_llama(model) else Forward
     forward = kind(model, slots, max_length)
     _check_logits(model, forward, max_length)
     return forward
 
 
-def _is_plain_llama(model: Any) -> bool:
+def is_plain_llama(model: Any) -> bool:
+    """Whether our own passes compute what a model computes: a float32 Llama on a CPU, without adapters."""
     from transformers import LlamaForCausalLM
 
     if type(model) is not LlamaForCausalLM or model.dtype != torch.float32 or model.device.type != "cpu":

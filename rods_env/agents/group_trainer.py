@@ -14,6 +14,7 @@ from transformers import PrinterCallback, TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from rods_env.agents.lean_states import states_of
 from rods_env.agents.rollout import Rollout
 from rods_env.agents.run_folder import RunFolder
 from rods_env.agents.settings import TrainSettings
@@ -26,9 +27,10 @@ class GroupTrainer(GRPOTrainer):
     """The trainer, with its hooks for subclasses extended: `compute_loss`, `log`, and advantages token by token.
 
     Episodes differ in length, and many groups agree. TRL pads all to the longest of the step and computes a loss of
-    zero for groups that agree. Here columns that hold padding only are cut off, episodes without an advantage are left
-    out where their loss and gradient are exactly zero, episodes of like length are computed together, and on a CPU the
-    output layer reads the sampled tokens only. Loss and gradient stay what they are.
+    zero for groups that agree. Here columns that hold padding only are cut off; episodes without an advantage, and what
+    follows the last token that has one, are left out where their loss and gradient are exactly zero (figures such as
+    the entropy are of what is left); episodes of like length are computed together; and on a CPU the output layer reads
+    the sampled tokens only. Loss and gradient stay what they are.
 
     Attributes:
         further: figures that join the log of each step.
@@ -81,13 +83,14 @@ class GroupTrainer(GRPOTrainer):
                 model, input_ids, attention_mask, logits_to_keep, *args, **more
             )
             return found
-        hidden = model.get_decoder()(input_ids=input_ids, use_cache=False).last_hidden_state
-        before = hidden[:, -logits_to_keep - 1 : -1][said]
-        logs = (model.get_output_embeddings()(before) / self.temperature).log_softmax(-1)
+        before = torch.zeros_like(input_ids, dtype=torch.bool)
+        before[:, -logits_to_keep - 1 : -1] = said
+        states = states_of(model, input_ids, before)
+        logs = (model.get_output_embeddings()(states) / self.temperature).log_softmax(-1)
         tokens = input_ids[:, -logits_to_keep:][said]
         with torch.no_grad():
             entropies = -(logs.exp() * logs).sum(-1)
-        zeros = hidden.new_zeros(said.shape)
+        zeros = logs.new_zeros(said.shape)
         return (
             zeros.masked_scatter(said, logs.gather(-1, tokens[:, None])[:, 0]),
             zeros.masked_scatter(said, entropies),
@@ -128,6 +131,8 @@ class GroupTrainer(GRPOTrainer):
             if not most and self.accelerator.num_processes == 1 and not self.accelerator.sync_gradients:
                 return []
             rows = rows[: max(most, 1)]
+            if advantages.dim() == 2:
+                inputs = {**inputs, "completion_mask": inputs["completion_mask"] * _until_silent(advantages)}
         if not sums or self.accelerator.num_processes > 1 or rows.device.type != "cpu":
             return [_cut(inputs, rows)]  # processes must compute in step
         lengths = (inputs["prompt_mask"].sum(1) + inputs["completion_mask"].sum(1))[rows]
@@ -153,6 +158,12 @@ def _cut(inputs: dict[str, Any], rows: torch.Tensor) -> dict[str, Any]:
         elif _is_rows(value) and value.dim() == 2 and value.shape[1] == width:
             whole[name] = value[:, :after]
     return whole
+
+
+def _until_silent(advantages: torch.Tensor) -> torch.Tensor:
+    """1 up to the last advantage of each row, (rows, tokens), then 0; 1 everywhere in a row without any."""
+    telling = (advantages != 0).int()
+    return (telling.flip(1).cumsum(1).flip(1) > 0).int().where(telling.any(1, keepdim=True), torch.ones_like(telling))
 
 
 def _is_rows(value: Any) -> bool:

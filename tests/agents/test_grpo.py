@@ -170,24 +170,29 @@ def test_columns_keep_every_id_and_mask() -> None:
     assert made["episode_return"] == [1.0, 1.0, 0.0, None, None]
 
 
+@pytest.mark.parametrize("credit", ["episode", "turn"])
 @pytest.mark.parametrize(
     ("loss", "beta"), [("dapo", 0.0), ("dapo", 0.05), ("grpo", 0.0), ("dr_grpo", 0.0), ("bnpo", 0.0)]
 )
 def test_loss_and_gradient_are_those_of_trl(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss: str, beta: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss: str, beta: float, credit: str
 ) -> None:
-    one = tools.agent(tmp_path / "run", tools.saved_policy(), steps=1, heldout=0, loss=loss, beta=beta, micro_batch=16)
+    one = tools.agent(
+        tmp_path / "run", tools.saved_policy(), steps=1, heldout=0, loss=loss, beta=beta, micro_batch=16, credit=credit
+    )
     seen = []
     monkeypatch.setattr("rods_env.agents.group_trainer._PART", 512)
 
     def compare(self: GroupTrainer, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        if credit == "turn":  # tasks of one turn have advantages up to their end: as if the last turns had agreed
+            inputs["advantages"][:, inputs["advantages"].shape[1] // 2 :] = 0
         found = []
         for compute in (real, GRPOTrainer.compute_loss):
             value = compute(self, model, inputs, *args, **kwargs)
             value.backward()
             found.append((float(value.detach()), [p.grad.clone() for p in model.parameters()]))
             model.zero_grad()
-        seen.append((found, len(self._parts(inputs)), inputs))
+        seen.append((found, self._parts(inputs), inputs))
         return real(self, model, inputs, *args, **kwargs)
 
     real = GroupTrainer.compute_loss
@@ -199,7 +204,9 @@ def test_loss_and_gradient_are_those_of_trl(
     assert any(grad.abs().max() > 0 for grad in theirs[1])
     for a, b in zip(mine[1], theirs[1], strict=True):
         assert torch.allclose(a, b, atol=1e-5)
-    assert (parts > 1) == (loss == "dapo")
+    assert (len(parts) > 1) == (loss == "dapo")
+    if credit == "turn":  # nothing behind the last advantage is computed, where that is exact
+        assert any(bool((part["advantages"] == 0).all(0)[-1]) for part in parts) == (loss != "dapo" or beta > 0)
 
 
 def test_credit_by_turn_is_grpo_where_tasks_have_one_turn(tmp_path: Path) -> None:
