@@ -101,7 +101,10 @@ def lines(
         axes.annotate(
             f"{arm} {ends[arm]:.3f}", (1.0, ends[arm]), (1.045, y), xycoords=axes.get_yaxis_transform(),
             textcoords=axes.get_yaxis_transform(), fontsize=8.5, color=colour, va="center", annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 1},
+            arrowprops={
+                "arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 1,
+                "relpos": (0.0, 0.5),  # to the left of the name: to its middle, lines would cross other names
+            },
         )  # fmt: skip
 
 
