@@ -66,7 +66,10 @@ class CompactChat:
 
     def text(self, message: str) -> str:
         """What a user says."""
-        return " ".join(self._word(piece) for piece in _pieces(message))
+        pieces = _pieces(message)
+        if '"' not in message and "@" not in message and "_" not in message:  # nothing that might be numbered
+            return " ".join(pieces)
+        return " ".join(self._word(piece) for piece in pieces)
 
     def result(self, text: str) -> str:
         """What a tool returned, as the environment writes it: one record, a list of them, or an error."""
@@ -101,9 +104,10 @@ class CompactChat:
             return " ".join(_digits(value))
         if is_day(value):
             return say_date(value, self.year)
-        if _ID.match(value):
+        # A look for the sign first: most values have neither.
+        if "_" in value and _ID.match(value):
             return self._numbered("id", value)
-        if _EMAIL.match(value):
+        if "@" in value and _EMAIL.match(value):
             return self._numbered("email", value)
         if value.endswith((".", "?", "!")):  # a sentence, which would stand in quotes
             return self._numbered("quote", value)
@@ -117,9 +121,9 @@ class CompactChat:
     def _word(self, piece: str) -> str:
         if piece.startswith('"') and len(piece) > 2:
             return self._numbered("quote", piece[1:-1])
-        if _EMAIL.match(piece):
+        if "@" in piece and _EMAIL.match(piece):
             return self._numbered("email", piece)
-        return self._words[piece] if piece in self._words and _ID.match(piece) else piece  # errors name ids
+        return self._words[piece] if "_" in piece and piece in self._words and _ID.match(piece) else piece  # in errors
 
     def _numbered(self, kind: str, value: str) -> str:
         word = self._words.get(value)

@@ -78,6 +78,7 @@ _BEGINS_LIKE_ONE = re.compile(
 _PYTHON_CALL = re.compile(rf"\b{_NAME}(?:\.{_NAME}){{0,4}}(?:\(|\s{{1,3}}\(\s{{0,9}}(?:\)|{_NAME}\s{{0,9}}=))")
 _BEGINS_AS_CALL = re.compile(rf"\s*(?:```\w*\s*)?(?:{_OPEN}|\[?\s*{_NAME}\(|\[?\s*\{{\s*[\"'])")
 _FENCE = re.compile(r"```(?:(?:json|python)(?=[\s\[{]))?(.*)```", re.DOTALL)
+_TEXT = json.JSONEncoder(ensure_ascii=False, allow_nan=False)  # made once: making it costs as much as a call
 _TAG_IN_STRING = re.compile(r"<(?=/?(?:tool_call|think)>)")
 
 _quiet = threading.Lock()  # warnings.catch_warnings swaps a global: two threads inside it would mix up their filters
@@ -292,7 +293,7 @@ def write_calls(calls: Sequence[tuple[str, Mapping[str, Any]]], call_format: str
     _check_format(call_format)
     try:
         plain = [(name, msgspec.to_builtins(dict(arguments), str_keys=True)) for name, arguments in calls]
-        written = [json.dumps({"name": n, "arguments": a}, ensure_ascii=False, allow_nan=False) for n, a in plain]
+        written = [_TEXT.encode({"name": n, "arguments": a}) for n, a in plain]
         if call_format == "python":
             written = [f"{n}({', '.join(f'{key}={value!r}' for key, value in a.items())})" for n, a in plain]
         # A tag in a string would end the block, or the thinking.
