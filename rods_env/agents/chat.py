@@ -59,7 +59,7 @@ class Chat:
         speech: "plain", of chat models; of tiny policies "compact", or "calls" for BFCL.
         tool_docs: "template": the tools are given to the chat template as JSON schemas; "signatures": one line for each
             tool in the system message, a tenth of the length. A template that knows no tools needs the latter, and gets
-            it.
+            it; tiny policies know no system message, and need the former.
         name: what errors call the template.
         template_options: further variables of the template, such as `enable_thinking`. `date_string`, which Llama's
             templates would ask the clock for, is the day of the task unless it is given here.
@@ -71,7 +71,8 @@ class Chat:
 
     Raises:
         RodsError: if there is no template, or one that changes earlier messages when a conversation goes on, that
-            refuses results of tools, or that ends messages without a token for it.
+            refuses results of tools, or that ends messages without a token for it; for signatures in the speech of a
+            tiny policy.
     """
 
     def __init__(
@@ -90,6 +91,11 @@ class Chat:
         self.tokenizer = tokenizer
         self.speech = speech
         self.name = name or str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__)
+        if tool_docs == "signatures" and speech != "plain":  # they would stand in a system message
+            raise RodsError(
+                f"tool_docs=signatures is for chat models; the policy {self.name} is a tiny one, and told of tools in "
+                "words of its own: leave tool_docs at template."
+            )
         self._options = dict(template_options or {})
         if not getattr(tokenizer, "chat_template", None):
             raise RodsError(

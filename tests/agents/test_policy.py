@@ -104,11 +104,21 @@ def test_a_tiny_policy_is_known_by_its_template_too(folder: Path) -> None:
 
 
 def test_tool_docs_are_those_of_training_unless_others_are_asked_for(tmp_path: Path) -> None:
-    tiny = make_tiny()
-    chat = Chat(tiny.tokenizer, speech="compact", tool_docs="signatures")
-    Policy("p", tiny.model, tiny.tokenizer, chat).save(tmp_path / "p")
+    from trl.chat_template_utils import qwen3_training_chat_template
+
+    with_template(tmp_path / "qwen", qwen3_training_chat_template)
+    load_policy(tmp_path / "qwen", tool_docs="signatures").save(tmp_path / "p")
     assert load_policy(tmp_path / "p").chat.tool_docs == "signatures"
     assert load_policy(tmp_path / "p", tool_docs="template").chat.tool_docs == "template"
+
+
+def test_a_tiny_policy_takes_no_signatures(saved: Path) -> None:
+    with pytest.raises(RodsError) as refusal:
+        load_policy(saved, tool_docs="signatures")
+    assert str(refusal.value) == (
+        "tool_docs=signatures is for chat models; the policy tiny is a tiny one, and told of tools in words of its "
+        "own: leave tool_docs at template."
+    )
 
 
 def test_loading_leaves_the_global_random_state_alone(saved: Path) -> None:
