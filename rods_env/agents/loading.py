@@ -344,37 +344,41 @@ def quiet() -> Iterator[None]:
     import transformers
 
     log: Any = transformers.utils.logging
-    level, bar = log.get_verbosity(), log.is_progress_bar_enabled()
+    level = log.get_verbosity()
     log.set_verbosity_error()
-    log.disable_progress_bar()
     try:
-        with warnings.catch_warnings():
+        with _no_bars(), warnings.catch_warnings():
             # peft looks at an attribute that transformers has renamed; nobody here can change that.
             warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)
             yield
     finally:
         log.set_verbosity(level)
-        if bar:
-            log.enable_progress_bar()
 
 
 @contextlib.contextmanager
 def quiet_libraries() -> Iterator[None]:
     """Keeps off the screen what users can do nothing about: bars of transformers, and what it will rename one day."""
-    import transformers
-
-    log: Any = transformers.utils.logging
-    bar = log.is_progress_bar_enabled()
-    log.disable_progress_bar()
     trainer = logging.getLogger("transformers.trainer")
     trainer.addFilter(_no_false_alarm)
     try:
-        with warnings.catch_warnings():
+        with _no_bars(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=FutureWarning, module=r"transformers\.")
             yield
     finally:
         trainer.removeFilter(_no_false_alarm)
-        if bar:
+
+
+@contextlib.contextmanager
+def _no_bars() -> Iterator[None]:
+    import transformers
+
+    log: Any = transformers.utils.logging
+    shown = log.is_progress_bar_enabled()
+    log.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
             log.enable_progress_bar()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -65,6 +66,9 @@ def train(spec: Spec, folder: Path, on_checkpoint: Callable[[Checkpoint], None])
     cell = cell_of(spec)
     for checkpoint in cell.checkpoints:
         on_checkpoint(checkpoint)
+    draft = tempfile.mkdtemp(prefix="rods-cell-")  # left behind
+    with open(folder / "drafts.txt", "a") as drafts:
+        drafts.write(f"{draft}\n")
     with open(folder / "log.txt", "a") as log:
         log.write(f"{spec.name} {os.getpid()} {os.environ['OMP_NUM_THREADS']}\n")
     wish = folder / f"wish-{spec.name}"

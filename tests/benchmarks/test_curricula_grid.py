@@ -34,6 +34,12 @@ def log(folder) -> list[list[str]]:
     return [line.split() for line in (folder / "log.txt").read_text().splitlines()]
 
 
+def assert_no_drafts(folder) -> None:
+    drafts = [Path(line) for line in (folder / "drafts.txt").read_text().splitlines()]
+    assert drafts
+    assert not any(draft.exists() or draft.parent.exists() for draft in drafts)
+
+
 def keep(folder, *cells):
     (folder / "cells").mkdir(exist_ok=True)
     for cell in cells:
@@ -117,6 +123,7 @@ def test_an_interrupt_ends_the_workers_and_leaves_what_is_kept(tmp_path):
         grid_of(tmp_path, seeds=(0,)).run(FAKE, processes=1, on_event=interrupt)
     assert list(grid_of(tmp_path).kept()) == ["seeds-50-fixed-s0"]
     assert [path.name for path in (tmp_path / "cells").iterdir()] == ["seeds-50-fixed-s0.json"]
+    assert_no_drafts(tmp_path)
 
 
 def test_after_a_kill_only_the_rest_is_made(tmp_path):
@@ -146,6 +153,7 @@ def test_after_a_kill_only_the_rest_is_made(tmp_path):
     while _runs(worker):  # it ends with whoever started it, in the middle of a cell
         assert time.monotonic() < until
         time.sleep(0.02)
+    assert_no_drafts(tmp_path)
     (tmp_path / "wish-seeds-50-rods-s0").unlink()
     cells = grid_of(tmp_path, seeds=(0,)).run(FAKE, processes=1)
     assert cells == [cell_of(spec) for spec in grid_of(tmp_path, seeds=(0,)).specs]

@@ -26,7 +26,7 @@ import msgspec
 
 from rods_env.agents import warmup
 from rods_env.agents.evaluate import Evaluation
-from rods_env.agents.loading import quiet_libraries
+from rods_env.agents.loading import find_device, quiet_libraries
 from rods_env.agents.policy import Policy, load_policy
 from rods_env.agents.policy_evaluation import evaluate_policy, read_evaluation
 from rods_env.agents.settings import PRESETS, TrainSettings, make_settings
@@ -209,7 +209,7 @@ class _Run:
             seconds["play"] += row.get("generate_s", 0.0) + row.get("environment_s", 0.0)
             seconds["update"] += row.get("train_s", 0.0)  # and what the curriculum takes, see below
 
-        # What a run writes is of no use after it, and a killed one leaves nothing in the folder of the benchmark.
+        # What a run writes is of no use after it; if it is killed, its worker's folder of drafts goes with it.
         with tempfile.TemporaryDirectory(prefix="rods-cell-") as place:
             agent = GrpoAgent(
                 policy, settings, place, tasks=seeds, heldout=self._evaluated, curriculum=curriculum,
@@ -283,7 +283,8 @@ class _Run:
         """Names what an evaluation depends on beside the weights."""
         s = self.settings
         limits = [s.max_message, s.max_turn, s.max_messages, s.max_episode, s.slots]
-        what = [s.seed, s.dtype, s.eval_temperature, s.top_p, limits, s.environment_options, self.recorder.digests]
+        machine = [find_device(s.device).type, s.dtype]
+        what = [s.seed, machine, s.eval_temperature, s.top_p, limits, s.environment_options, self.recorder.digests]
         return hashlib.sha256(msgspec.json.encode(what, order="sorted")).hexdigest()[:16]
 
     def _shared(self) -> Evaluation | None:

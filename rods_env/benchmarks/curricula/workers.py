@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import shutil
 import signal
+import tempfile
 import threading
 import time
 import traceback
@@ -63,7 +65,10 @@ class _Worker:
         self.block: deque[Spec] = deque()
         self.cell: Spec | None = None
         self.since = 0.0
-        self.process: BaseProcess = context.Process(target=_work, args=(theirs, learner, folder), daemon=True)
+        self.drafts = tempfile.TemporaryDirectory(prefix="rods-worker-")
+        self.process: BaseProcess = context.Process(
+            target=_work, args=(theirs, learner, folder, self.drafts.name), daemon=True
+        )
         with _environment(_ONE_THREAD):
             self.process.start()
         theirs.close()  # so that the end of the process is the end of the pipe
@@ -79,6 +84,7 @@ class _Worker:
         self.pipe.close()
         self.process.terminate()
         self.process.join()
+        self.drafts.cleanup()
 
 
 def cores() -> int:
@@ -191,10 +197,11 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 # ---------------------------------------------------------------------- in the worker
 
 
-def _work(pipe: Connection, learner: Learner, folder: Path) -> None:
-    """Trains what it is sent, until the pipe closes."""
+def _work(pipe: Connection, learner: Learner, folder: Path, drafts: str) -> None:
+    """Trains what it is sent, until the pipe closes; temporary files go to a folder that does not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; who started the worker ends it
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    tempfile.tempdir = drafts
+    threading.Thread(target=_end_with_parent, args=(drafts,), daemon=True).start()
     while True:
         try:
             spec = pipe.recv()
@@ -203,11 +210,12 @@ def _work(pipe: Connection, learner: Learner, folder: Path) -> None:
         _send(pipe, _train(spec, learner, folder, pipe))
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(drafts: str) -> None:
     """Ends this process, in the middle of a cell too, when the one that started it was killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
+    shutil.rmtree(drafts, ignore_errors=True)  # the cell may be writing there still
     os._exit(1)
 
 
